@@ -21,8 +21,12 @@ fn crates_are_packaged_and_say_what_they_are() {
         packages.iter().filter(is_published).map(|package| package["name"].as_str().unwrap_or("?")).collect();
     assert!(published.len() >= 20 && !published.contains(&"testkit"), "{published:?}");
     for package in packages.iter().filter(is_published) {
-        for field in ["description", "license"] {
+        for field in ["description", "license", "readme"] {
             assert!(package[field].is_string(), "{} has no {field}", package["name"]);
+        }
+        for field in ["keywords", "categories"] {
+            let count = package[field].as_array().map_or(0, Vec::len);
+            assert!((1..=5).contains(&count), "{} has {count} {field}", package["name"]);
         }
     }
     let folder = paths::target().join("packages");

@@ -8,7 +8,7 @@
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -26,9 +26,8 @@ const DISCARDED: u32 = 1 << 30;
 
 /// The reader of a ring.
 #[derive(Debug)]
-pub struct Ring<'a> {
-    maps: &'a Maps,
-    map: usize,
+pub struct Ring {
+    fd: OwnedFd,
     position: Pages,
     /// The writers' position, then the ring.
     written: Pages,
@@ -36,33 +35,32 @@ pub struct Ring<'a> {
     bytes: u64,
 }
 
-impl<'a> Ring<'a> {
+impl Ring {
     /// Maps the memory of the ring `map`.
-    pub fn open(maps: &'a Maps, map: usize) -> Result<Ring<'a>, KernelError> {
+    pub fn open(maps: &Maps, map: usize) -> Result<Ring, KernelError> {
         let (spec, fd) = maps.at(map);
         let bytes = u64::from(spec.max_entries);
         // SAFETY: takes a number.
         let page = unsafe { nix::libc::sysconf(nix::libc::_SC_PAGESIZE) } as usize;
-        let failed = |errno: nix::Error| KernelError::Call {
-            call: "mmap",
-            name: spec.name.clone(),
-            source: io::Error::from(errno),
-        };
+        let call_failed = |call, source| KernelError::Call { call, name: spec.name.clone(), source };
+        let failed = |errno: nix::Error| call_failed("mmap", io::Error::from(errno));
         let both = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let position = Pages::map(fd.as_fd(), page, both, 0).map_err(failed)?;
         let read = ProtFlags::PROT_READ;
         let written = Pages::map(fd.as_fd(), page + 2 * bytes as usize, read, page).map_err(failed)?;
-        Ok(Ring { maps, map, position, written, page, bytes })
+        // The ring lives on without the other maps.
+        let fd = fd.as_fd().try_clone_to_owned().map_err(|error| call_failed("dup", error))?;
+        Ok(Ring { fd, position, written, page, bytes })
     }
 
     /// Readable while there are records.
-    pub fn descriptor(&self) -> BorrowedFd<'a> {
-        self.maps.at(self.map).1.as_fd()
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
 /// Ends where no record is complete; more may come later.
-impl Iterator for Ring<'_> {
+impl Iterator for Ring {
     type Item = Vec<u8>;
 
     fn next(&mut self) -> Option<Vec<u8>> {

@@ -25,7 +25,7 @@ pub struct Guard {
 
 impl Guard {
     /// Reads the policies. `asked`: what the command line allows the run to cost. `run`: what the audit says of it.
-    pub fn new(policy: Option<&Path>, asked: Option<Budget>, run: &Run) -> Result<Guard, Error> {
+    pub fn new(policy: Option<&Path>, asked: Option<Budget>, run: Run<'_>) -> Result<Guard, Error> {
         let rules = Rules::in_force(policy)?;
         let notes = Notes::new(&rules.policies, &rules.caller, run)?;
         Ok(Guard { rules, asked: asked.unwrap_or_default(), notes })

@@ -8,7 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,8 +29,22 @@ pub struct Run<'a> {
     /// Their names.
     pub probes: &'a str,
     pub is_verbose: bool,
-    /// Takes what somebody should know who runs it.
-    pub warn: fn(&str),
+    pub warn: Warn,
+}
+
+/// Takes what somebody should know who runs it.
+pub struct Warn(Box<dyn Fn(&str)>);
+
+impl Warn {
+    pub fn with(take: impl Fn(&str) + 'static) -> Warn {
+        Warn(Box::new(take))
+    }
+}
+
+impl fmt::Debug for Warn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Warn")
+    }
 }
 
 #[derive(Debug)]
@@ -41,7 +55,7 @@ pub struct Notes {
     /// What they run.
     what: Line,
     is_verbose: bool,
-    warn: fn(&str),
+    warn: Warn,
     /// Once is enough: what failed for one process fails for the next.
     is_told: Cell<bool>,
     /// Processes that were attached to and not left yet.
@@ -69,7 +83,7 @@ struct Held {
 }
 
 impl Notes {
-    pub fn new(policies: &[Policy], caller: &Caller, run: &Run) -> Result<Notes, Error> {
+    pub fn new(policies: &[Policy], caller: &Caller, run: Run<'_>) -> Result<Notes, Error> {
         let notes = Notes {
             logs: logs(policies),
             who: who(caller),
@@ -135,7 +149,7 @@ impl Notes {
     /// Something that is done in any case.
     fn send_of_course(&self, line: &Line) {
         for (_, error) in self.send(line).into_iter().filter(|(log, _)| log.required_by.is_some()) {
-            (self.warn)(&unwritten(&error));
+            (self.warn.0)(&unwritten(&error));
         }
     }
 
@@ -145,7 +159,7 @@ impl Notes {
         for log in &self.logs {
             let Err(error) = audit::send(log.socket.as_deref(), line) else { continue };
             if self.is_verbose && log.required_by.is_none() && !self.is_told.replace(true) {
-                (self.warn)(&unwritten(&error));
+                (self.warn.0)(&unwritten(&error));
             }
             failed.push((log, error));
         }

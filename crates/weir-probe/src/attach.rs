@@ -1,6 +1,6 @@
 //! Puts programs into a process: short stops for the shared segment, for the code, and for the patches.
 //!
-//! In: a [`Target`], [`SiteRequest`]s with what [`crate::plan`] said of them, linked programs. Out: an [`Attachment`], with
+//! In: a [`Target`], [`SiteRequest`]s with what [`weir_plan`] said of them, linked programs. Out: an [`Attachment`], with
 //! the [`Outcome`] of each site.
 //!
 //! ```text
@@ -63,14 +63,15 @@ use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
 use crate::attach::vanished::TextWatch;
 pub use crate::attach::vanished::Vanished;
-use crate::code::island::Stubs;
-pub use crate::code::program::{Attach, When};
 use crate::limits::{self, HANDING_OVER_LOOKS, HANDING_OVER_PAUSE};
-use crate::plan::returns::Returns;
-use crate::plan::window::Window;
 use crate::process::stop::{self, Stops};
 use crate::process::target::Target;
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
+use weir_plan::Refusal;
+use weir_plan::returns::Returns;
+use weir_plan::window::Window;
+use weir_trampoline::island::Stubs;
+pub use weir_trampoline::program::{Attach, When};
 
 /// A function to probe, and the programs to run there in order.
 #[derive(Clone, Debug)]

@@ -16,10 +16,8 @@
 //!   find their way ([`unwind`]).
 //!
 //! ```text
-//! plan ─▶ code ─┬─▶ attach     plan     what may be patched, and how, from files alone
-//! process ──────┘              code     bytes for that, and where they may stand
-//!                              process  a process as it is: looked at, started, held
-//!                              attach   puts the code into the process, adds, removes, undoes
+//! weir-plan ─▶ weir-trampoline ─┬─▶ attach     process  a process as it is: looked at, started, held
+//! process ──────────────────────┘              attach   puts the code into the process, adds, removes, undoes
 //! ```
 //!
 //! A part uses those to its left, and none to its right; [`limits`] and [`refusal`] belong to all.
@@ -30,8 +28,6 @@ pub mod limits;
 pub mod refusal;
 
 pub mod attach;
-mod code;
-pub mod plan;
 mod process;
 
 pub use crate::attach::children::{ChildHold, Children, open_child};
@@ -45,16 +41,16 @@ pub use crate::attach::{
     Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, TakenOver, Vanished, When, prepare,
 };
 pub use crate::attach::{consumers, loads, rails, restore, undo};
-pub use crate::code::{forked, meter, relocate, replace, through, trampoline, unwind};
-pub use crate::plan::exits::plan_exits;
-pub use crate::plan::returns::{Returns, plan_returns};
-pub use crate::plan::{Place, check_breakpoint, plan_functions, plan_sites};
-pub use crate::plan::{body, incoming, returns, window};
 pub use crate::process::launch::Launched;
 pub use crate::process::permission::{Forbidden, is_more_privileged_than_its_user};
 pub use crate::process::stop::{Stops, awaits_threads, let_go_late};
 pub use crate::process::target::{Allowance, Target};
 pub use crate::process::{fanotify, kin, launch, scan, target};
-pub use crate::refusal::{Error, Refusal};
+pub use crate::refusal::Error;
+pub use weir_plan::exits::plan_exits;
+pub use weir_plan::returns::{Returns, plan_returns};
+pub use weir_plan::{Place, Refusal, check_breakpoint, plan_functions, plan_sites};
+pub use weir_plan::{body, incoming, returns, window};
 /// How a target has come under seccomp.
 pub use weir_rt::segment::Filter;
+pub use weir_trampoline::{forked, meter, relocate, replace, through, trampoline, unwind};

@@ -2,6 +2,16 @@
 
 use std::time::Duration;
 
+pub use weir_plan::limits::{
+    EXITS_MAX, FUNCTION_BYTES_MAX, HOLE_REACH, JUMP_BYTES, LOWEST_ADDRESS, SHORT_JUMP_BYTES,
+    TABLE_ENTRIES_MAX, TAIL_TARGETS_MAX, WALK_JOINS_MAX, WINDOW_BYTES_MAX, WRITES_PER_SITE_MAX,
+};
+pub use weir_trampoline::limits::{
+    FRAMES_PER_SITE_MAX, HEAP_ROOM, HOOK_BYTES_MAX, ISLAND_REACH, ISLAND_TAIL_BYTES, ISLANDS_MAX, JUMP_REACH,
+    LINE_BYTES, OUTPOSTS_MAX, PROGRAMS_PER_SITE_MAX, RECORDS, RECORDS_PER_SET, TAIL_DEPTH_MAX,
+    TRAMPOLINE_BYTES_MAX,
+};
+
 /// The longest that a target may be held stopped; past it everything is rolled back.
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
@@ -62,36 +72,8 @@ pub const LET_GO_MAX: Duration = Duration::from_millis(100);
 /// of any size, and no text is larger.
 pub const SEARCHED_BYTES_MAX: u64 = 1 << 30;
 
-/// How far a `jmp rel32` leads.
-pub const JUMP_REACH: u64 = 1 << 31;
-
-/// Bytes of the jump that replaces a function's first instructions.
-pub const JUMP_BYTES: usize = 5;
-
-/// Bytes of a `jmp rel8`, and how far it leads forward; one byte more backward.
-pub const SHORT_JUMP_BYTES: usize = 2;
-pub const HOLE_REACH: u64 = 127;
-
-/// Texts that are written for one site: a jump at its entry, and one in a hole that it leads through.
-pub const WRITES_PER_SITE_MAX: usize = 2;
-
 /// Bytes of the text of a file that is searched for what signal handlers return to.
 pub const RESTORER_FILE_BYTES_MAX: u64 = 4 << 20;
-
-/// Exits of one function that are patched.
-pub const EXITS_MAX: usize = 128;
-
-/// Bytes that a window may cover: four bytes short of a jump, then one instruction of at most 15 bytes.
-pub const WINDOW_BYTES_MAX: usize = JUMP_BYTES - 1 + 15;
-
-/// A function larger than this is not decoded to the end, and so is refused.
-pub const FUNCTION_BYTES_MAX: u64 = 8 << 20;
-
-/// How far from its text an island may lie, so that every `rel32` reaches with room to spare.
-pub const ISLAND_REACH: u64 = (1 << 31) - (16 << 20);
-
-/// Room left free above the heap, so that an island is not in the way of its growth.
-pub const HEAP_ROOM: u64 = 1 << 30;
 
 /// How often a place for code is chosen: a target that runs may map something there before it is stopped.
 pub const PLACE_TRIES_MAX: u32 = 10;
@@ -101,32 +83,14 @@ pub const PLACE_TRIES_MAX: u32 = 10;
 pub const APART_FIRST: u64 = 64 << 20;
 pub const APART_MAX: u64 = 1 << 30;
 
-/// Below it nothing is mapped (vm.mmap_min_addr).
-pub const LOWEST_ADDRESS: u64 = 1 << 16;
-
 /// Room left free below the main thread's stack, so that an outpost is not in the way of its growth.
 pub const STACK_ROOM: u64 = 1 << 30;
-
-/// Outposts of one target: each costs it a mapping.
-pub const OUTPOSTS_MAX: usize = 64;
-
-/// Islands of one target: the header of the segment has room for so many, and for one of stubs.
-pub const ISLANDS_MAX: usize = 15;
-
-/// Bytes set aside for one trampoline: saved registers and calls of all programs, twice, and two relocated windows.
-pub const TRAMPOLINE_BYTES_MAX: usize = 2560;
-
-/// A line of the cache.
-pub const LINE_BYTES: usize = 64;
 
 /// Hits that are timed of a site when it is metered.
 pub const TIMED_HITS: u64 = 64;
 
 /// A site runs one of so many hits at least.
 pub const ONE_IN_MAX: u32 = 1 << 30;
-
-/// The last bytes of an island's code: how many bytes of gates are behind it, and where the header is that unwinders read.
-pub const ISLAND_TAIL_BYTES: u64 = 16;
 
 /// Functions that answer unwinders, in one target: one in glibc, or one for each copy of libgcc. Each is one write.
 pub const HOOKS_MAX: usize = 16;
@@ -150,36 +114,8 @@ pub const GUARDS_MAX: usize = 64;
 /// Threads of a target that are looked at in one round for a filter: each costs the reading of a file in /proc.
 pub const FILTER_THREADS_PER_LOOK: usize = 64;
 
-/// Bytes set aside for what stands at the entry of each that answers unwinders.
-pub const HOOK_BYTES_MAX: usize = 768;
-
-/// Ranges of one trampoline that unwinders have a description of.
-pub const FRAMES_PER_SITE_MAX: usize = 2;
-
-/// Returns that may be waited for at once where return addresses are replaced (a power of two): one costs a stub of
-/// 16 bytes and a record of 64 to 256.
-pub const RECORDS: u32 = 1 << 14;
-
 /// How often a target is stopped at most to look for records that nobody will come back to.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Records that the place of a return address chooses among.
-pub const RECORDS_PER_SET: u32 = 4;
-
-/// Programs on one function.
-pub const PROGRAMS_PER_SITE_MAX: usize = 16;
-
-/// Trampolines that wait for one another in a chain of tail calls; behind that a return is missed.
-pub const TAIL_DEPTH_MAX: u8 = 64;
-
-/// Entries of one switch's table that are followed.
-pub const TABLE_ENTRIES_MAX: usize = 16 << 10;
-
-/// How often ways of a function may meet at one place with something new, before its proof is given up.
-pub const WALK_JOINS_MAX: u32 = 64;
-
-/// Functions that tail calls lead to, counted for all functions of one binary that are asked about.
-pub const TAIL_TARGETS_MAX: usize = 1 << 20;
 
 /// Stack that a remote call needs below the red zone: the signal frame and the extended state (at most 11 KiB
 /// with AMX).

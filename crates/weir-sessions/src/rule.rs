@@ -13,7 +13,7 @@ use weir_event::schema::Level;
 use crate::object::Object;
 use weir_filter::Dialect;
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
     /// As `-e` takes them.
     pub events: Vec<String>,

@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
-
 use weir_filter::Dialect;
 use weir_policy::budget::Budget;
-use weir_process::{Follow, Given, ProcessSpec};
+use weir_process::{Follow, ProcessSpec};
+use weir_run::{Detail, Options};
 use weir_sessions::context::Context;
 
 const EXAMPLES: &str = "\
@@ -246,17 +246,39 @@ impl Trace {
         script(self.program.as_deref(), &self.arguments)
     }
 
-    /// Which processes are meant, as it was written.
-    pub(crate) fn given(&self) -> Given<'_> {
-        let Trace { processes, cgroups, units, containers, follow, any_user, .. } = self;
-        Given {
-            processes,
-            cgroups,
-            units,
-            containers,
-            follow: follow.unwrap_or_default(),
-            any_user: *any_user,
-        }
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::default();
+        options.processes = self.processes.clone();
+        options.cgroups = self.cgroups.clone();
+        options.units = self.units.clone();
+        options.containers = self.containers.clone();
+        options.follow = self.follow;
+        options.any_user = self.any_user;
+        options.command = self.run.as_ref().map(|run| run.words.clone());
+        options.filter = self.filter.clone();
+        options.dialect = self.dialect;
+        options.program = self.decider.clone();
+        options.budget = self.budget;
+        options.policy = self.policy.clone();
+        options.engine = match self.engine {
+            Engine::Auto | Engine::User => weir_run::Engine::User,
+            Engine::Kernel => weir_run::Engine::Kernel,
+        };
+        options.has_view = self.live;
+        options.detail = detail(self.quiet, self.verbose);
+        // The summary is what the counts are for.
+        options.counts_hits = self.verbose || self.format == Format::Json;
+        options.fuses = !self.no_sessions;
+        options
+    }
+}
+
+/// `-q` and `-v`, which exclude each other.
+fn detail(quiet: bool, verbose: bool) -> Detail {
+    match (quiet, verbose) {
+        (true, _) => Detail::Quiet,
+        (_, true) => Detail::Verbose,
+        _ => Detail::Normal,
     }
 }
 

@@ -20,18 +20,18 @@ use weir_codegen::Compiled;
 use weir_ebpf::asm;
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ir::{SiteSpec, Trigger};
+use weir_run::object;
 use weir_source::SourceFile;
-use weir_verifier::{Limits, Rejection, States, VerifiedProgram};
+use weir_verifier::Limits;
 
 use crate::args::bpf::{Bpf, BpfCommand, Build};
-use crate::failure::Failure;
+use crate::failure::{Failure, Report as _};
 use crate::print::print;
-use crate::session;
 
 /// Does what `args` say. The error comes with the source that its spans are in.
 pub(crate) fn bpf(args: &Bpf) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
     let btf = args.btf.as_deref();
-    let read = |path| input::file(path, btf);
+    let read = |path| object::read(path, btf);
     let done = match &args.command {
         BpfCommand::Dis { file } => read(file).and_then(|file| disassemble(&file)),
         BpfCommand::Asm { file, output } => read(file).and_then(|file| write(&file, output)),
@@ -40,11 +40,6 @@ pub(crate) fn bpf(args: &Bpf) -> Result<ExitCode, (Failure, Option<SourceFile>)>
         BpfCommand::Build(args) => return build(args),
     };
     done.map_err(|failure| (failure, None))
-}
-
-/// The object in a file; what depends on a kernel's types, on those of this one.
-pub(crate) fn read(path: &Path) -> Result<ObjectFile, Failure> {
-    input::file(path, None)
 }
 
 fn disassemble(file: &ObjectFile) -> Result<ExitCode, Failure> {
@@ -56,12 +51,12 @@ fn verify(file: &ObjectFile, path: &Path, verbose: bool) -> Result<ExitCode, Fai
     let mut refused = false;
     for (index, program) in file.object.programs.iter().enumerate() {
         let verdict = if verbose {
-            let (verdict, states) = observe_one(file, index, &Limits::default());
+            let (verdict, states) = object::observe_one(file, index, &Limits::default());
             print(&format!("{}:\n", program.name))?;
             print(&listing::listing(file, index, verdict.as_ref().ok(), &states))?;
             verdict
         } else {
-            verify_one(file, index)
+            object::verify_one(file, index)
         };
         match verdict {
             Ok(verified) => {
@@ -85,7 +80,7 @@ fn verify(file: &ObjectFile, path: &Path, verbose: bool) -> Result<ExitCode, Fai
 
 /// Compiles a script and writes the object.
 fn build(args: &Build) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
-    let compiled = session::compile(args.program.as_deref(), &args.arguments)?;
+    let compiled = crate::run::compile(args.program.as_deref(), &args.arguments)?;
     write(&object_file(compiled), &args.output).map_err(|failure| (failure, None))
 }
 
@@ -120,52 +115,8 @@ fn write(file: &ObjectFile, output: &Path) -> Result<ExitCode, Failure> {
 
 /// A program with what the verifier knew at each instruction.
 pub(crate) fn observed(file: &ObjectFile, index: usize, limits: &Limits) -> Result<String, Failure> {
-    let (verdict, states) = observe_one(file, index, limits);
+    let (verdict, states) = object::observe_one(file, index, limits);
     Ok(listing::listing(file, index, Some(&verdict?), &states))
-}
-
-/// Verifies one program of a file. The message of a refusal ends in the source line.
-pub(crate) fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Failure> {
-    verify_within(file, index, &Limits::default())
-}
-
-/// The same with limits of the caller's.
-pub(crate) fn verify_within(
-    file: &ObjectFile,
-    index: usize,
-    limits: &Limits,
-) -> Result<VerifiedProgram, Failure> {
-    check_section(file, index)?;
-    let verdict = weir_verifier::verify(&file.object.programs[index], &file.object.maps, limits);
-    verdict.map_err(|rejection| refused_at(&rejection, file, index))
-}
-
-/// The same, and what was known at each instruction, which takes time to note.
-fn observe_one(
-    file: &ObjectFile,
-    index: usize,
-    limits: &Limits,
-) -> (Result<VerifiedProgram, Failure>, States) {
-    if let Err(refusal) = check_section(file, index) {
-        return (Err(refusal), States::default());
-    }
-    let (program, maps) = (&file.object.programs[index], &file.object.maps);
-    let (verdict, states) = weir_verifier::verify_observed(program, maps, limits);
-    (verdict.map_err(|rejection| refused_at(&rejection, file, index)), states)
-}
-
-/// What the section of a program says that it is run for is something that weir has.
-fn check_section(file: &ObjectFile, index: usize) -> Result<(), Failure> {
-    file.other_context(index).map_or(Ok(()), |message| Err(refused(&message)))
-}
-
-fn refused_at(rejection: &Rejection, file: &ObjectFile, index: usize) -> Failure {
-    let about = rejection.at.map_or_else(String::new, |at| file.about(index, at));
-    // Made from a file's section, which is how its author knows it.
-    let section = file.programs.get(index).filter(|_| file.btf.is_some()).map(|origin| &origin.section);
-    let section =
-        section.map_or_else(String::new, |section| format!("\n  in section `{}`", section.escape_debug()));
-    refused(&format!("{rejection}{about}{section}"))
 }
 
 fn refused(message: &str) -> Failure {

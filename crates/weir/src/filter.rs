@@ -17,6 +17,7 @@ use weir_interp::Environment;
 use weir_ir::Module;
 use weir_rt::local::{self, LocalProgram};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_run::object;
 use weir_source::{Diagnostic, SourceFile};
 use weir_verifier::Limits;
 
@@ -74,7 +75,7 @@ pub(crate) fn object(module: &Module) -> Result<ObjectFile, Failure> {
 }
 
 fn eval(file: &ObjectFile, event: &Event, engine: Engine) -> Result<bool, Failure> {
-    let verified = bpf::verify_within(file, 0, &event.limits())?;
+    let verified = object::verify_within(file, 0, &event.limits())?;
     let segment = segment(file)?;
     let mut frame = event.frame();
     let result = match engine {
@@ -96,7 +97,7 @@ fn eval(file: &ObjectFile, event: &Event, engine: Engine) -> Result<bool, Failur
 fn explained(source: &SourceFile, module: &Module, limits: &Limits) -> Result<String, Failure> {
     let ast = weir_filter::parse(&source.text).map_err(|fault| Failure::Script(vec![fault]))?;
     let file = object(module)?;
-    let verified = bpf::verify_within(&file, 0, limits)?;
+    let verified = object::verify_within(&file, 0, limits)?;
     let segment = segment(&file)?;
     let executable = weir_jit::compile(&verified, &local::site(segment.layout()));
     let executable = executable.map_err(|error| Failure::Bug(anyhow!("{error}")))?;

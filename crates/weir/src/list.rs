@@ -25,12 +25,12 @@ use std::rc::Rc;
 
 use anyhow::{Error, anyhow};
 use weir_policy::rules::Rules;
+use weir_run::world::{self, Binaries, is_named};
 use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, pattern};
 
 use crate::args;
 use crate::failure::Failure;
 use crate::print::{print, printable, tell};
-use crate::session::{Binaries, is_named};
 
 /// Prints what the patterns match.
 pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {
@@ -38,7 +38,7 @@ pub(crate) fn list(args: &args::List) -> Result<ExitCode, Failure> {
         Rules::in_force(None)?.may_see(pid).map_err(|denial| Failure::Refused(anyhow!(denial)))?;
         weir_probe::target::check(pid)?;
     }
-    let world = crate::session::binaries(args.pid)?;
+    let world = world::binaries(args.pid)?;
     let everything = ["uprobe:*:*".to_string(), "usdt:*:*".to_string()];
     let patterns = if args.patterns.is_empty() { &everything[..] } else { &args.patterns };
     let mut lines = Lines::new();

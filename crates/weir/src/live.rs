@@ -1,6 +1,6 @@
 //! Live views, `weir trace --live` and `weir top` ([`top`]): what each probe costs while it runs.
 //!
-//! In, of a run: [`Figures`] once a second. Out, on standard error, so that standard output stays the script's: a table on a terminal
+//! In, of a run: [`Shown`] once a second. Out, on standard error, so that standard output stays the script's: a table on a terminal
 //! ([`draw`], keys in [`terminal`]; where the script's output goes to a terminal too, that scrolls above the table), else lines that programs can read ([`plain`]). [`view`] is what is shown, in which order.
 
 mod draw;
@@ -12,7 +12,7 @@ pub(crate) mod view;
 use std::io::{IsTerminal, Stderr, stderr, stdout};
 use std::time::{Duration, Instant};
 
-use weir_policy::figures::Figures;
+use weir_run::Shown;
 
 use crate::live::terminal::Terminal;
 use crate::live::view::{Key, View};
@@ -21,8 +21,14 @@ use crate::print::is_heard;
 /// Between two views.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A view that is on.
+/// The view of a run.
 pub(crate) struct Live {
+    budget: Option<String>,
+    on: Option<On>,
+}
+
+/// A view that is on.
+struct On {
     view: View,
     began: Instant,
     next: Instant,
@@ -34,7 +40,28 @@ pub(crate) struct Live {
 
 impl Live {
     /// `budget`: as it was written.
-    pub(crate) fn start(budget: Option<String>) -> Live {
+    pub(crate) fn new(budget: Option<String>) -> Live {
+        Live { budget, on: None }
+    }
+}
+
+impl weir_run::View for Live {
+    fn begin(&mut self) {
+        self.on = Some(On::start(self.budget.take()));
+    }
+
+    /// On a terminal the view tells what messages would.
+    fn tells_costs(&self) -> bool {
+        stderr().is_terminal()
+    }
+
+    fn round(&mut self, shown: &dyn Fn() -> Shown) -> bool {
+        self.on.as_mut().is_some_and(|on| on.round(shown))
+    }
+}
+
+impl On {
+    fn start(budget: Option<String>) -> On {
         // A terminal that cannot be set up gets lines.
         let start = || match stdout().is_terminal() {
             true => Terminal::start_below(stderr()),
@@ -44,11 +71,11 @@ impl Live {
         let view = View::new(budget);
         let is_read = terminal.is_some() || is_heard(&plain::header(&view));
         let now = Instant::now();
-        Live { view, began: now, next: now + PERIOD, terminal, is_read }
+        On { view, began: now, next: now + PERIOD, terminal, is_read }
     }
 
     /// Shows what is new, where that is due. True where the user asks for the end.
-    pub(crate) fn round(&mut self, figures: impl FnOnce() -> (Figures, usize, u64)) -> bool {
+    fn round(&mut self, shown: &dyn Fn() -> Shown) -> bool {
         let mut is_changed = false;
         while let Some(key) = self.terminal.as_mut().and_then(|terminal| terminal.key()) {
             if key == Key::Quit {
@@ -59,8 +86,8 @@ impl Live {
         }
         if self.is_read && Instant::now() >= self.next {
             self.next = Instant::now() + PERIOD;
-            let (figures, processes, lost) = figures();
-            self.view.update(&figures, self.began.elapsed(), processes, lost);
+            let shown = shown();
+            self.view.update(&shown.figures, self.began.elapsed(), shown.processes, shown.lost);
             is_changed = true;
             if self.terminal.is_none() {
                 self.is_read = is_heard(&plain::lines(&self.view));

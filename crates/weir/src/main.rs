@@ -7,7 +7,6 @@
 mod args;
 mod bpf;
 mod doctor;
-mod event;
 mod failure;
 mod filter;
 mod list;
@@ -15,15 +14,16 @@ mod live;
 mod manage;
 mod manual;
 mod print;
-mod session;
+mod run;
 mod sessions;
+mod tended;
 mod view;
 
 use std::process::ExitCode;
 
 use crate::args::sessions::Asked;
 use crate::args::{Args, Command};
-use crate::failure::Failure;
+use crate::failure::{Failure, Report as _};
 
 fn main() -> ExitCode {
     let args = match Args::parse_from_command_line(std::env::args_os()) {
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     };
     match args.command {
         Command::Trace(trace) => {
-            session::trace(&trace).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+            run::trace(&trace).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
         Command::Bpf(args) => {
             bpf::bpf(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
@@ -63,7 +63,7 @@ fn record(asked: Asked) -> ExitCode {
             sessions::sessions(&session).unwrap_or_else(|failure| failure.report(None))
         }
         Asked::Recording(record) => {
-            session::record(&record).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+            run::record(&record).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
     }
 }

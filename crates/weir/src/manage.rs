@@ -14,7 +14,7 @@ use weir_probe::scan::{self, Look, Probed};
 use weir_probe::{Forbidden, Report};
 
 use crate::args;
-use crate::failure::Failure;
+use crate::failure::{Failure, Report as _};
 use crate::print::{print, tell};
 
 /// Those whose weir runs are left to it.

@@ -14,6 +14,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::setsid;
 use weir_process::ProcessSpec;
+use weir_run::{check_rule, check_triggers};
 use weir_sessions::client::Start;
 use weir_sessions::daemon::{Ended, Surroundings};
 use weir_sessions::description::{Description, check_name};
@@ -25,10 +26,9 @@ use weir_sessions::{client, limits};
 
 use crate::args::Format;
 use crate::args::sessions::{self as args, At, Create, Enable, Session};
-use crate::failure::Failure;
+use crate::failure::{Failure, Report as _};
 use crate::manage;
 use crate::print::{print, tell, tell_text};
-use crate::session::{check_rule, check_triggers};
 
 /// The environment's word for how long a daemon without sessions stays, in seconds.
 const IDLE_VARIABLE: &str = "WEIR_IDLE";
@@ -153,7 +153,7 @@ fn done(answer: Answer) -> Result<Answer, Failure> {
 fn description(args: &Create) -> Result<Description, Failure> {
     check_name(&args.name).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
     // Told here, where their texts can be shown.
-    check_triggers(&args.triggers, &args.flight, args.dialect)?;
+    check_triggers(&args.triggers.options(), args.flight.snapshot_on.as_deref(), args.dialect)?;
     let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
     let whole = |path: &Path, flag: &str| -> Result<String, Failure> {
         let path = std::path::absolute(path).with_context(|| flag.to_owned()).map_err(Failure::Refused)?;

@@ -9,24 +9,24 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use iced_x86::{Decoder, DecoderOptions};
+use weir_plan::Refusal;
+use weir_plan::plan_functions;
+use weir_plan::returns::Returns;
+use weir_plan::window::{Shape, Window};
 use weir_rt::Executable;
 use weir_symbols::{Binary, VirtAddr};
+use weir_trampoline::island::PlannedSite;
+use weir_trampoline::program::{Attach, When};
+use weir_trampoline::trampoline::{FRAME_BYTES, RED_ZONE_BYTES};
 
 use crate::attach::SiteRequest;
 use crate::attach::counters;
 use crate::attach::restore::is_hook;
 use crate::attach::survey::survey;
 use crate::attach::undo::Patch;
-use crate::code::island::PlannedSite;
-use crate::code::program::{Attach, When};
-use crate::code::trampoline::{FRAME_BYTES, RED_ZONE_BYTES};
 use crate::limits::{JUMP_BYTES, PROGRAMS_PER_SITE_MAX};
-use crate::plan::plan_functions;
-use crate::plan::returns::Returns;
-use crate::plan::window::{Shape, Window};
 use crate::process::mapped::copies_stacks;
 use crate::process::target::Target;
-use crate::refusal::Refusal;
 
 /// The programs of a site that can run there, and how its returns are caught.
 pub(crate) struct Chosen {

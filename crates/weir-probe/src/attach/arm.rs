@@ -10,9 +10,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
+use weir_plan::Refusal;
+use weir_plan::returns::Returns;
 use weir_rt::Executable;
 use weir_rt::segment::How;
 use weir_symbols::VirtAddr;
+use weir_trampoline::island::PlannedSite;
 
 use crate::attach::admit::{Ground, add_hooks, has_stack, plan_hooks, plan_in_target};
 use crate::attach::counters;
@@ -22,10 +25,8 @@ use crate::attach::patch::Jump;
 use crate::attach::retry::Retries;
 use crate::attach::undo::MappedFile;
 use crate::attach::{Attachment, Outcome, Patched, SiteRequest};
-use crate::code::island::PlannedSite;
-use crate::plan::returns::Returns;
 use crate::process::sys;
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
 
 impl Attachment {
     pub(crate) fn arm(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Probes forked children before their first hit goes on.
 //!
 //! A forked child has all of its parent's probes, whose gates the kernel has wiped. Where children are awaited ([`Prepared::let_children_wait`]),
-//! a child's thread that comes to a probe announces the child in the maps and waits ([`crate::code::forked`]). [`open_child`] holds the child until it is
+//! a child's thread that comes to a probe announces the child in the maps and waits ([`weir_trampoline::forked`]). [`open_child`] holds the child until it is
 //! attached to, in place of its parent's probes with its own, and has that thread begin its hit again. So no hit is lost, and a child that never
 //! comes to a probe, as one that executes another program at once, never waits.
 //!
@@ -19,10 +19,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use weir_rt::segment::Segment;
+use weir_trampoline::forked;
 
 use crate::attach::bell::Bell;
 use crate::attach::hand_over::{Left, leave_islands};
-use crate::code::forked;
 use crate::process::kin;
 use crate::process::stop::Filters;
 use crate::process::sys;

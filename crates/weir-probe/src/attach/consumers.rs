@@ -25,8 +25,11 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 
+use weir_plan::Refusal;
+use weir_plan::window::{Shape, near_jump};
 use weir_rt::Executable;
 use weir_rt::segment::{How, JournalState, Segment};
+use weir_trampoline::island::{Place, PlannedSite};
 
 use crate::attach::admit::{choose, has_stack};
 use crate::attach::counters::{self, Counter};
@@ -38,10 +41,8 @@ use crate::attach::rails::Mode;
 use crate::attach::share::CodeFiles;
 use crate::attach::undo::{Patch, Places, Report, Undo};
 use crate::attach::{Attachment, Outcome, Patched, SiteRequest};
-use crate::code::island::{Place, PlannedSite};
 use crate::limits::{self, ISLANDS_MAX, PROGRAMS_PER_SITE_MAX};
-use crate::plan::window::{Shape, near_jump};
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
 
 /// One who was attached by itself: [`Attachment::add`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -5,7 +5,7 @@
 //! to be timed, which reads it too. Out: the word in its own segment that is asked before each, and who has set it.
 //!
 //! ```text
-//! prctl, syscall of its C library ─▶ crate::code::filter sets the word, then the call installs the filter
+//! prctl, syscall of its C library ─▶ weir_trampoline::filter sets the word, then the call installs the filter
 //! weir, ten times a second ─▶ Seccomp: of /proc/TID/status ─▶ sets the word
 //! ```
 //!
@@ -26,19 +26,19 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_plan::Refusal;
+use weir_plan::plan_functions;
+use weir_plan::window::Window;
 use weir_rt::Executable;
 use weir_rt::segment::Filter;
 use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, FileIdentity, Function, program_kind, regular};
+use weir_trampoline::filter::{self, Door};
 
 use crate::attach::own::{Hooked, OwnHook};
 use crate::attach::{Attachment, SiteRequest, survey};
-use crate::code::filter::{self, Door};
 use crate::limits::{FILTER_HOOKS_MAX, FILTER_LIBRARIES_MAX, FILTER_THREADS_PER_LOOK};
-use crate::plan::plan_functions;
-use crate::plan::window::Window;
 use crate::process::sys::{self, Seccomp};
-use crate::refusal::Refusal;
 
 /// How often a target is looked at.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -8,8 +8,8 @@ use std::io;
 use std::ops::Range;
 
 use weir_rt::abi::SHUT_BIT;
+use weir_trampoline::island::GATE_BYTES;
 
-use crate::code::island::GATE_BYTES;
 use crate::process::memory::Memory;
 
 const PAGE: u64 = 4096;

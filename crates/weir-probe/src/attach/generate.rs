@@ -2,24 +2,25 @@
 //!
 //! In: [`PlannedSite`]s of an [`Attachment`]. Out: [`Generated`]: images, where each is to be mapped, what each site's jump
 //! leads to, and the sites that there is no room for. Nothing is stopped and nothing is changed; what would take more
-//! memory of the target than it may is refused as a whole. Not here: the bytes themselves ([`crate::code`]).
+//! memory of the target than it may is refused as a whole. Not here: the bytes themselves ([`weir_trampoline`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use weir_plan::Refusal;
+use weir_plan::returns::Returns;
 use weir_rt::abi::header;
 use weir_symbols::Binary;
 use weir_symbols::maps::Mapping;
+use weir_trampoline::island::{self, Image, Meters, Place, PlannedSite, Stubs, Told};
+use weir_trampoline::outpost::{self, Outpost, Wanted};
 
 use crate::attach::Attachment;
-use crate::code::island::{self, Image, Meters, Place, PlannedSite, Stubs, Told};
-use crate::code::outpost::{self, Outpost, Wanted};
 use crate::limits;
-use crate::plan::returns::Returns;
 use crate::process::target::Target;
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
 
 /// Code that was generated for a list of planned sites, and where it is to be mapped.
 pub(crate) struct Generated {
@@ -87,7 +88,8 @@ impl Attachment {
         let images = places
             .iter()
             .map(|place| island::generate_image(place, &all, planned, executables, segment, told))
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, _>>();
+        let images = images.map_err(|error| Error::Link { pid: target.pid(), detail: error.to_string() })?;
         let (outposts, landings) = place_outposts(target, planned, &places, stubs, &images, is_new);
         let generated = Generated { places, images, stubs: new_stubs, outposts, landings, refused };
         self.afford(&generated)?;

@@ -8,21 +8,22 @@
 use std::iter;
 use std::sync::Arc;
 
+use weir_plan::Refusal;
+use weir_plan::window::Write;
 use weir_rt::segment::{JournalState, Place as SegmentPlace, Reads};
 use weir_symbols::VirtAddr;
+use weir_trampoline::island::{Place, PlannedSite, Stubs};
 
 use crate::attach::generate::Generated;
 use crate::attach::patch::{self, Jump};
 use crate::attach::share::map_islands;
 use crate::attach::undo::{MappedFile, Patch};
 use crate::attach::{Attachment, gates};
-use crate::code::island::{Place, PlannedSite, Stubs};
 use crate::limits;
-use crate::plan::window::Write;
 use crate::process::remote::hold_callable;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
 
 /// A site whose jump stands, and the journal entries of what was written for it.
 pub(crate) type Written = (usize, Vec<u32>);

@@ -8,7 +8,7 @@
 //! weir:                                          └▶ maps file · forget · put in · answer ┘
 //! ```
 //!
-//! The hook at `r_brk` is a site like others, with a program of weir's own ([`crate::code::announce`]). It stands only
+//! The hook at `r_brk` is a site like others, with a program of weir's own ([`weir_trampoline::announce`]). It stands only
 //! where it is of use: where a site's file is not mapped yet, or one is a library that may be unloaded. What is loaded is
 //! always read off the maps; an announcement only says when to look.
 //!
@@ -29,20 +29,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use weir_plan::Refusal;
+use weir_plan::plan_functions;
+use weir_plan::window::Window;
 use weir_rt::segment::{Announcements, JournalState};
 use weir_symbols::{Binary, FileIdentity};
+use weir_trampoline::announce;
 
 use crate::attach::bell::Bell;
 use crate::attach::own::OwnHook;
 use crate::attach::undo::Patch;
 use crate::attach::{Attachment, Outcome, SiteRequest};
-use crate::code::announce;
 use crate::limits::{ISLANDS_MAX, RETIRE_TRIES};
-use crate::plan::plan_functions;
-use crate::plan::window::Window;
 use crate::process::linker::{self, Linker};
 use crate::process::sys;
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
 
 /// What has come and gone since the last look.
 #[derive(Clone, Debug, Default)]

@@ -3,12 +3,13 @@
 //! In: functions that the target maps, each planned, with a program. Out: the outcome of each. One that is probed besides has
 //! its program behind those of the script; it goes when that site is withdrawn.
 
+use weir_plan::Refusal;
+use weir_plan::window::Window;
 use weir_symbols::{Binary, Function};
 
 use crate::attach::{Attach, Attachment, Outcome, SiteRequest, When};
 use crate::limits::PROGRAMS_PER_SITE_MAX;
-use crate::plan::window::Window;
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
 
 /// A function of the target, and the number of the executable that is to run at its entry.
 pub(crate) struct OwnHook<'a> {

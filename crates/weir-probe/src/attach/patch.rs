@@ -21,16 +21,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::libc::user_regs_struct;
+use weir_plan::Refusal;
+use weir_plan::window::Write;
 use weir_symbols::maps::Mapping;
 use weir_symbols::{FileIdentity, VirtAddr};
+use weir_trampoline::island::PlannedSite;
 
-use crate::code::island::PlannedSite;
 use crate::limits::{JUMP_BYTES, SLICE_PAUSE};
-use crate::plan::window::Write;
 use crate::process::memory::Memory;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
 
 pub(crate) const PAGE: u64 = 4096;
 

@@ -16,8 +16,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use crate::code::island::ReturnPoint;
-use crate::code::replace::{HELD_RECORD_BYTES, Held, Table};
+use weir_trampoline::island::ReturnPoint;
+use weir_trampoline::replace::{HELD_RECORD_BYTES, Held, Table};
+
 use crate::limits::TAIL_DEPTH_MAX;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
@@ -117,7 +118,7 @@ fn note(pending: &mut Pending, points: &ReturnPoints, point: u64, kept: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::program::{Attach, When};
+    use weir_trampoline::program::{Attach, When};
 
     const POINT: u64 = 0x7f00_1000;
 

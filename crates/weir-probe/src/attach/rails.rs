@@ -20,11 +20,11 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use weir_rt::segment::{Bulletin, How};
+use weir_trampoline::meter;
 
 use crate::attach::Attachment;
 use crate::attach::gates;
 use crate::attach::undo::Report;
-use crate::code::meter;
 use crate::limits;
 use crate::refusal::Error;
 

@@ -4,8 +4,8 @@
 //! process's own segment ([`weir_rt::segment::Reads`]); or why there is none.
 //!
 //! ```text
-//! files      every instruction that calls the kernel, and which call (crate::plan::entries)
-//! hooks      before and behind those of the C library that take memory away (crate::code::unmap); at the linker's r_brk
+//! files      every instruction that calls the kernel, and which call (weir_plan::entries)
+//! hooks      before and behind those of the C library that take memory away (weir_trampoline::unmap); at the linker's r_brk
 //! a stop     no thread is in one of them · membarrier(2), pkey_alloc(2) (remote)
 //! then       maps ─▶ ranges that are private and no file's ─▶ table, whenever programs have missed some
 //! ```
@@ -27,18 +27,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::libc;
+use weir_plan::entries::{self, Entry, Number};
+use weir_plan::window::Window;
+use weir_plan::{Place, Refusal, plan_functions, plan_sites};
 use weir_rt::segment::{Reads, ReadsState};
 use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, FileIdentity, Function, FunctionKind, LinkAddr};
+use weir_trampoline::island::Place as IslandPlace;
+use weir_trampoline::unmap;
 
 use crate::attach::patch::PAGE;
 use crate::attach::{Attach, Attachment, SiteRequest, When, survey};
-use crate::code::island::Place as IslandPlace;
-use crate::code::unmap;
 use crate::limits::{GUARDS_MAX, WRITES_PER_SITE_MAX};
-use crate::plan::entries::{self, Entry, Number};
-use crate::plan::window::Window;
-use crate::plan::{Place, plan_functions, plan_sites};
 use crate::process::mapped::is_weirs;
 use crate::process::remote::{Borrowed, hold_callable};
 use crate::process::stop::Stopped;
@@ -384,7 +384,7 @@ struct Found {
     bias: u64,
     guards: Vec<Guard>,
     linker: linker::Linker,
-    linker_window: Result<Window, crate::refusal::Refusal>,
+    linker_window: Result<Window, Refusal>,
     functions: Vec<Function>,
 }
 
@@ -397,7 +397,7 @@ struct Guard {
     address: LinkAddr,
     /// Up to where the passage goes: behind the call.
     until: LinkAddr,
-    window: Result<Window, crate::refusal::Refusal>,
+    window: Result<Window, Refusal>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -484,7 +484,7 @@ impl Found {
 fn request<'a>(
     binary: &'a Binary,
     function: &'a Function,
-    window: &'a Result<Window, crate::refusal::Refusal>,
+    window: &'a Result<Window, Refusal>,
     program: usize,
 ) -> SiteRequest<'a> {
     let programs = vec![Attach { executable: program, cookie: 0, when: When::Entry }];

@@ -18,10 +18,10 @@ use weir_rt::foreign::Corrupt;
 use weir_rt::segment::{JournalEntry, JournalState, Reads};
 use weir_symbols::maps::Mapping;
 use weir_symbols::regular;
+use weir_trampoline::unwind::hook;
 
 use crate::attach::counters;
 use crate::attach::undo::{Patch, Places, Report, Undo, hold};
-use crate::code::unwind::hook;
 use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX};
 use crate::process::mapped::{is_weirs, islands};
 use crate::process::sys;

@@ -12,9 +12,11 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
+use weir_plan::Refusal;
+
 use crate::attach::{Attachment, Outcome, SiteRequest};
 use crate::limits::{RETIRE_TRIES, RETRIES, RETRIES_MAX, RETRY_FIRST, RETRY_STOPS_MAX};
-use crate::refusal::{Error, Refusal};
+use crate::refusal::Error;
 
 /// What is to be tried again.
 #[derive(Debug, Default)]

@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use nix::libc;
 use weir_rt::segment::{Identity, Place as SegmentPlace, Segment, SegmentLayout};
+use weir_trampoline::island::{Place, Stubs};
 
 use crate::attach::TakenOver;
 use crate::attach::generate::Generated;
 use crate::attach::lend::{allocate, lend};
 use crate::attach::restore;
-use crate::code::island::{Place, Stubs};
 use crate::process::mapped::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
 use crate::process::memory::take_fd;
 use crate::process::remote::{Borrowed, hold_callable};

@@ -16,14 +16,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use weir_plan::Refusal;
 use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, Function, LinkAddr};
+use weir_trampoline::unwind::hook::Question;
 
-use crate::code::unwind::hook::Question;
 use crate::limits::HOOKS_MAX;
 use crate::process::mapped::is_weirs;
 use crate::process::target::{Target, link_to};
-use crate::refusal::Refusal;
 
 const FIND_OBJECT: &str = "_dl_find_object";
 const FIND_DESCRIPTION: &str = "_Unwind_Find_FDE";
@@ -132,7 +132,7 @@ fn answers(binary: &Binary) -> Result<Vec<(Question, Function)>, &'static str> {
 /// Whether `function` has a direct call of `callee`.
 fn calls(binary: &Binary, function: &Function, callee: LinkAddr) -> bool {
     let bytes = binary.bytes(function.address, function.size as usize).unwrap_or_default();
-    crate::plan::body::read(function.address.0, bytes).targets.contains(&callee.0)
+    weir_plan::body::read(function.address.0, bytes).targets.contains(&callee.0)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! In: a stopped target, and where its records are. Out: how many were freed. The records are the target's own memory
 //! and may say anything; at worst one of weir's own records is freed too early.
 
-use crate::code::replace::Table;
+use weir_trampoline::replace::Table;
+
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
 use crate::refusal::Error;

@@ -19,16 +19,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nix::libc;
+use weir_plan::window::Write;
 use weir_symbols::maps::Mapping;
 use weir_symbols::{FileIdentity, VirtAddr};
+use weir_trampoline::replace::Table;
 
 use crate::attach::counters::{self, Counter};
 use crate::attach::gates;
 use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
-use crate::code::replace::Table;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
-use crate::plan::window::Write;
 use crate::process::mapped::{Island, is_maps, is_records, is_segment, islands};
 use crate::process::remote::{Borrowed, hold_callable};
 use crate::process::stop::{Filters, Stopped, Stops};
@@ -46,7 +46,7 @@ pub struct Patch {
     pub new: Vec<u8>,
     /// A hole: the address of the patch that leads through it, and is to be restored before it.
     pub leads_from: Option<u64>,
-    /// It answers unwinders for weir's code ([`crate::code::unwind`]), and is restored when no thread comes back there.
+    /// It answers unwinders for weir's code ([`weir_trampoline::unwind`]), and is restored when no thread comes back there.
     pub is_hook: bool,
     /// Programs run there.
     pub is_probe: bool,

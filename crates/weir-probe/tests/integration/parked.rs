@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use testkit::target;
 use testkit::{Daemon, wait};
@@ -90,10 +90,17 @@ impl Parked {
         ptrace::seize(pid, ptrace::Options::empty()).unwrap();
         ptrace::interrupt(pid).unwrap();
         waitpid(pid, Some(WaitPidFlag::__WALL)).unwrap();
-        let mut left = None;
+        let (mut left, mut pending) = (None, None);
         for _ in 0..STEPS_MAX {
-            ptrace::step(pid, None).unwrap();
-            waitpid(pid, Some(WaitPidFlag::__WALL)).unwrap();
+            ptrace::step(pid, pending.take()).unwrap();
+            match waitpid(pid, Some(WaitPidFlag::__WALL)).unwrap() {
+                // One that was sent before, and that the thread had no CPU to take: without it it would wait for ever.
+                WaitStatus::Stopped(_, signal) if signal != Signal::SIGTRAP => {
+                    pending = Some(signal);
+                    continue;
+                }
+                _ => {}
+            }
             let at = ptrace::getregs(pid).unwrap().rip;
             left = match left {
                 None if at == address => Some(steps),

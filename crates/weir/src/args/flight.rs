@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_run::SnapshotOptions;
+
 /// The most snapshots that can be kept: their names sort as their numbers do.
 const SNAPSHOTS_MAX: u64 = 999_999;
 
@@ -34,6 +36,21 @@ pub(crate) struct Flight {
     #[arg(long, value_name = "NUMBER", default_value_t = 10, requires = "overwrite",
           value_parser = clap::value_parser!(u64).range(1..=SNAPSHOTS_MAX))]
     pub(crate) snapshots: u64,
+}
+
+impl Flight {
+    /// None where events do not stay in the rings.
+    pub(crate) fn options(&self) -> Option<SnapshotOptions> {
+        self.overwrite.then(|| {
+            let mut options = SnapshotOptions::default();
+            options.on = self.snapshot_on.clone();
+            options.after = self.snapshot_after.unwrap_or_default();
+            options.interval = self.snapshot_interval;
+            options.at_end = self.snapshot_at_end;
+            options.kept = self.snapshots;
+            options
+        })
+    }
 }
 
 /// A whole number with its unit.

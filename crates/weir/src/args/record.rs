@@ -1,6 +1,6 @@
 //! The command line of `weir record`: which events of which processes go where.
 //!
-//! What is the same as of `weir trace` means the same, and becomes that command's own words ([`Record::trace`]).
+//! What is the same as of `weir trace` means the same, and becomes the same options ([`Record::options`]).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,12 +11,13 @@ use weir_event::schema::Level;
 use weir_filter::Dialect;
 use weir_policy::budget::Budget;
 use weir_process::{Follow, ProcessSpec};
+use weir_run::{Options, RecordOptions};
 use weir_sessions::context::Context;
 use weir_sessions::rule::Rule;
 use weir_trace::write::Limits;
 
 use crate::args::trace_format::TraceFormat;
-use crate::args::{CommandLine, Engine, Format, Trace, context, dialect, flight, follow, triggers};
+use crate::args::{context, detail, dialect, flight, follow, triggers};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,11 +168,6 @@ pub(crate) struct Record {
 pub(super) const FILES_MAX: u64 = 999_999;
 
 impl Record {
-    /// How streams are cut into files.
-    pub(crate) fn file_limits(&self) -> Limits {
-        Limits { file_bytes: self.file_size, files: self.file_count }
-    }
-
     /// What is to be recorded: one rule, or those of a session.
     pub(crate) fn rules(&self) -> Vec<Rule> {
         let exclude =
@@ -189,34 +185,37 @@ impl Record {
         }
     }
 
-    /// The same run, as `weir trace` takes it.
-    pub(crate) fn trace(&self) -> Trace {
-        let run = CommandLine::of(self.command.clone());
-        Trace {
-            program: Some(self.events.join(", ")),
-            arguments: Vec::new(),
-            run,
-            command: Vec::new(),
-            processes: self.processes.clone(),
-            cgroups: self.cgroups.clone(),
-            units: self.units.clone(),
-            containers: self.containers.clone(),
-            follow: self.follow,
-            any_user: self.any_user,
-            format: Format::Text,
-            output: None,
-            quiet: self.quiet,
-            verbose: self.verbose,
-            emit: None,
-            filter: self.filter.clone(),
-            dialect: self.dialect,
-            decider: None,
-            no_sessions: false,
-            budget: self.budget,
-            live: false,
-            policy: self.policy.clone(),
-            engine: Engine::Auto,
-        }
+    /// The run, but for what is recorded.
+    pub(crate) fn options(&self) -> Options {
+        let mut options = Options::default();
+        options.command = (!self.command.is_empty()).then(|| self.command.clone());
+        options.processes = self.processes.clone();
+        options.cgroups = self.cgroups.clone();
+        options.units = self.units.clone();
+        options.containers = self.containers.clone();
+        options.follow = self.follow;
+        options.any_user = self.any_user;
+        options.filter = self.filter.clone();
+        options.dialect = self.dialect;
+        options.budget = self.budget;
+        options.policy = self.policy.clone();
+        options.detail = detail(self.quiet, self.verbose);
+        options.counts_hits = self.verbose;
+        options
+    }
+
+    /// What is recorded.
+    pub(crate) fn record_options(&self) -> RecordOptions {
+        let mut options = RecordOptions::new(self.rules(), self.output.clone());
+        options.contexts = self.contexts.clone();
+        options.format = self.trace_format.into();
+        options.limits = Limits { file_bytes: self.file_size, files: self.file_count };
+        options.ring_bytes = self.size;
+        options.blocking = self.blocking;
+        options.snapshots = self.flight.options();
+        options.triggers = self.triggers.options();
+        options.session = self.tended_as.clone();
+        options
     }
 }
 

@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use weir_run::TriggerOptions;
+
 use crate::args::flight::time;
 
 #[derive(clap::Args, Default, Debug)]
@@ -41,4 +43,18 @@ pub(crate) struct Triggers {
     /// The command is started once in this time, and never while it still runs; events that ask in between share the next start
     #[arg(long, value_name = "TIME", default_value = "1s", requires = "run_on", value_parser = time)]
     pub(crate) run_interval: Duration,
+}
+
+impl Triggers {
+    pub(crate) fn options(&self) -> TriggerOptions {
+        let mut options = TriggerOptions::default();
+        options.start_on = self.start_on.clone();
+        options.stop_on = self.stop_on.clone();
+        options.rotate_on = self.rotate_on.clone();
+        options.rotate_interval = self.rotate_interval;
+        options.run_on = self.run_on.clone();
+        options.run = self.run.clone();
+        options.run_interval = self.run_interval;
+        options
+    }
 }

@@ -20,12 +20,13 @@ use weir_interp::{Environment, Fault};
 use weir_rt::local::{self, LocalProgram};
 use weir_rt::runtime;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_run::object;
 use weir_verifier::VerifiedProgram;
 
 use crate::args::bpf::{Run, Vm};
 use crate::bpf::given::Given;
 use crate::bpf::kernel::InKernel;
-use crate::bpf::{check_section, input, refused, verify_one};
+use crate::bpf::{input, refused};
 use crate::failure::Failure;
 use crate::print::print;
 
@@ -37,7 +38,7 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
     let memory = args.mem_hex.as_deref().map(input::bytes).transpose()?;
     let file = match (&args.program_hex, &args.file) {
         (Some(digits), _) => input::hex(digits, memory.as_ref().map_or(0, Vec::len))?,
-        (None, Some(path)) => input::file(path, btf)?,
+        (None, Some(path)) => object::read(path, btf)?,
         // SANITY: clap requires one of them.
         (None, None) => unreachable!("clap requires a file or --program-hex"),
     };
@@ -89,9 +90,13 @@ struct Programs {
 impl Programs {
     fn of(file: &ObjectFile, index: usize) -> Result<Programs, Failure> {
         if file.maps.iter().all(|origin| origin.programs.is_empty()) {
-            return Ok(Programs { verified: vec![verify_one(file, index)?], first: 0, take_over: false });
+            return Ok(Programs {
+                verified: vec![object::verify_one(file, index)?],
+                first: 0,
+                take_over: false,
+            });
         }
-        let all = (0..file.object.programs.len()).map(|program| verify_one(file, program));
+        let all = (0..file.object.programs.len()).map(|program| object::verify_one(file, program));
         Ok(Programs { verified: all.collect::<Result<_, _>>()?, first: index, take_over: true })
     }
 
@@ -168,7 +173,7 @@ fn in_kernel(args: &Run, program: &InKernel) -> Result<ExitCode, Failure> {
 
 /// What the program is run for. Memory of programs as digits is theirs already.
 fn kind(file: &ObjectFile, index: usize) -> Result<ProgramKind, Failure> {
-    check_section(file, index)?;
+    object::check_section(file, index)?;
     Ok(file.object.programs[index].kind)
 }
 

@@ -9,16 +9,15 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use weir_event::schema::{Field, Type};
 use weir_ir::{ArgumentPlace, FoundArgument, Module};
+use weir_run::event::Event;
+use weir_run::event::text::{Offer, Text, Told};
 use weir_verifier::Limits;
 
 use crate::args::filter::{Engine, FilterCommand, Given};
-use crate::event::Event;
-use crate::event::text::{Offer, Text, Told};
 use crate::failure::Failure;
 use crate::filter;
 use crate::filter::event::Event as Values;
 use crate::print::print;
-use crate::session;
 
 /// Does what the command says with the event that `attach_point` names.
 pub(super) fn filter(
@@ -30,7 +29,7 @@ pub(super) fn filter(
     if given.fields != NO_FIELDS && !matches!(command, FilterCommand::Eval { .. }) {
         return Err(refused("--fields are values for `eval`; what the event has its file says"));
     }
-    let events = session::events(attach_point)?;
+    let events = weir_run::events(attach_point)?;
     let ways = check(&text, &events)?;
     match command {
         FilterCommand::Check(_) => Ok(ExitCode::SUCCESS),

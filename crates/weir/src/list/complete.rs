@@ -9,17 +9,18 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
+use weir_run::world::{self, Binaries};
+
 use crate::failure::Failure;
 use crate::list::{KINDS, Lines, Searched};
 use crate::print::{print, printable};
-use crate::session::Binaries;
 
 /// More are no help, and take a shell long to sort.
 const SHOWN_MAX: usize = 1000;
 
 /// Prints what `text` may become.
 pub(crate) fn complete(text: &str) -> Result<ExitCode, Failure> {
-    let world = &crate::session::binaries(None)?;
+    let world = &world::binaries(None)?;
     let start = text.rfind(|c: char| c.is_whitespace() || ",;{}\"'`!".contains(c));
     let (before, point) = text.split_at(start.map_or(0, |at| at + 1));
     let found = completions(point, world);
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     fn check(point: &str, wanted: &[&str]) {
-        let found = completions(point, &crate::session::binaries(None).unwrap());
+        let found = completions(point, &world::binaries(None).unwrap());
         for wanted in wanted {
             assert!(found.contains(*wanted), "{point}: {wanted} is not in {found:?}");
         }

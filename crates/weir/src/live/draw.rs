@@ -7,10 +7,10 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Row as Cells, Sparkline, Table};
+use weir_run::percent;
 
 use crate::live::plain::{known, missed};
 use crate::live::view::{Column, Row, View};
-use crate::session::percent;
 
 pub(super) fn draw(view: &View, is_coloured: bool, frame: &mut Frame<'_>) {
     let parts = [Constraint::Length(1), Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)];

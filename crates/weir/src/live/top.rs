@@ -15,6 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use weir_policy::rules::Rules;
 use weir_probe::scan::{self, Probed};
+use weir_run::percent;
 
 use crate::args;
 use crate::failure::Failure;
@@ -23,7 +24,6 @@ use crate::live::view::{Key, Row, View};
 use crate::live::{PERIOD, plain};
 use crate::manage::told::{Standing, Told};
 use crate::print::{print_on, printable, tell};
-use crate::session::percent;
 
 /// How often it is looked whether a signal asks for the end.
 const SIGNALS_EVERY: Duration = Duration::from_millis(100);

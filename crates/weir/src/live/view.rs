@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use weir_policy::figures::Figures;
+use weir_run::percent;
 
 use crate::print::printable;
-use crate::session::percent;
 
 /// Shares that are remembered, one a second.
 const HISTORY_MAX: usize = 120;

@@ -10,13 +10,13 @@ use nix::unistd::{Uid, User};
 use serde_json::{Value, json};
 use weir_policy::figures::ProbeFigures;
 use weir_probe::scan::{Look, Probed, Spoiled};
+use weir_run::percent;
 
 use crate::args;
 use crate::failure::Failure;
 use crate::manage::told::Told;
 use crate::manage::{look_by_rules, tell_unseen};
 use crate::print::{print, printable};
-use crate::session::percent;
 
 /// The table of `weir ps`, one line a traced process, or one object.
 pub(crate) fn ps(args: &args::Ps) -> Result<ExitCode, Failure> {

@@ -18,6 +18,7 @@ use weir_ir::{Builtin, Module, Op};
 use weir_rt::executable::Frame;
 use weir_rt::local::{self, LocalProgram};
 use weir_rt::segment::Segment;
+use weir_run::object;
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::pattern;
 use weir_trace::class::{EventClass, FieldClass, Scope, StreamClass, Struct, TraceClass};
@@ -25,7 +26,6 @@ use weir_trace::{Event, Reader, Values};
 use weir_verifier::Limits;
 
 use crate::args::view::View;
-use crate::bpf;
 use crate::failure::Failure;
 use crate::filter;
 use crate::view::values::{skip, text, up_to_nul};
@@ -298,7 +298,7 @@ impl Program {
     ) -> Result<Program, Failure> {
         let file = filter::object(module)?;
         let limits = Limits { text_slots: schema.text_slots(), ..Limits::default() };
-        let verified = bpf::verify_within(&file, 0, &limits)?;
+        let verified = object::verify_within(&file, 0, &limits)?;
         let segment = filter::segment(&file)?;
         let executable = weir_jit::compile(&verified, &local::site(segment.layout()));
         let executable = executable.map_err(|error| Failure::Bug(anyhow!("{error}")))?;

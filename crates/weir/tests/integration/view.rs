@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::{Daemon, paths, skip, wait};
+use testkit::{Daemon, paths, skip, target, wait};
 
 fn weir(args: &[&str], place: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).arg("view").args(args).arg(place).output().unwrap()
@@ -384,4 +384,51 @@ fn a_folder_without_a_trace_is_refused() {
     );
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     assert_eq!(weir(&[], Path::new("/nosuch")).status.code(), Some(1));
+}
+
+/// By the files of zones, and by rules: what `date` says of the same second.
+#[test]
+fn times_are_local_as_the_c_library_has_them() {
+    let trace = paths::target().join(format!("zones-{}", std::process::id()));
+    let recorded = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["record", "-q", "-e", "rec:ints", "-o"])
+        .arg(&trace)
+        .arg("--")
+        .arg(target::program("record"))
+        .args(["i", "1", "3"])
+        .output()
+        .unwrap();
+    assert!(recorded.status.success(), "{}", String::from_utf8_lossy(&recorded.stderr));
+    let first = |command: &mut Command| -> String {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).lines().next().unwrap().to_owned()
+    };
+    let view = |option: &str| {
+        let mut view = Command::new(env!("CARGO_BIN_EXE_weir"));
+        view.args(["view", "--no-delta", option]).arg(&trace);
+        view
+    };
+    let line = first(&mut view("--clock-seconds"));
+    let (second, rest) = line.trim_start_matches('[').split_once('.').unwrap();
+    let ns = &rest[..9];
+    let zones = [
+        "UTC0",
+        "CET-1CEST,M3.5.0,M10.5.0/3",
+        "<-0330>3:30<-0230>,M3.2.0,M11.1.0",
+        "AEST-10AEDT,M10.1.0,M4.1.0/3",
+        "AAA3BBB2:30,59/1,299/-2",
+        "Europe/Vienna",
+        ":America/New_York",
+        "no such zone",
+        "",
+    ];
+    for zone in zones {
+        let date = first(
+            Command::new("date").args(["-d", &format!("@{second}"), "+%Y-%m-%d %H:%M:%S"]).env("TZ", zone),
+        );
+        let line = first(view("--clock-date").env("TZ", zone));
+        assert!(line.starts_with(&format!("[{date}.{ns}] ")), "TZ={zone}: {line}, not {date}");
+    }
+    std::fs::remove_dir_all(&trace).unwrap();
 }

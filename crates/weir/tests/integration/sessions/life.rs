@@ -5,7 +5,7 @@ use std::process::Command;
 
 use testkit::wait;
 
-use crate::sessions::check::{DEADLINE, Emitter, Place, started, text};
+use crate::sessions::check::{DEADLINE, Emitter, Place, STARVED, misses_nothing, started, text};
 
 #[test]
 fn what_is_emitted_between_start_and_stop_is_recorded() {
@@ -430,16 +430,6 @@ fn children_are_recorded_where_they_are_followed() {
         assert_eq!(read.one.get(&99).cloned().unwrap_or_default(), wanted);
         program.ends_well();
     }
-}
-
-/// What a recording reports that had no CPU for a second while it held a process: on a loaded machine this happens, and is no silent loss.
-const STARVED: &str = "could not be taken over in one stop";
-
-/// A change misses nothing, or what it reports is that.
-fn misses_nothing(said: &str) -> bool {
-    let is_late = ["longer than 1s", "did not stop within 1s", "got no CPU to end that"];
-    let is_late = is_late.iter().any(|text| said.contains(text));
-    !said.contains("missing") || said.contains(STARVED) && is_late
 }
 
 /// How many processes recordings report that they were too late for.

@@ -1,0 +1,85 @@
+//! The command that a run starts: held before it runs, ended with the run.
+
+use nix::sys::signal::Signal;
+use weir_probe::launch::Ended;
+use weir_probe::{Launched, Target};
+
+use crate::failure::Failure;
+use crate::notice::{Notice, note};
+use crate::options::Options;
+use crate::shared::Shared;
+
+impl Shared {
+    /// The command, held before anything of its own has run.
+    pub(super) fn launch(&self, words: &[String]) -> Result<(EndOnFailure, Target), Failure> {
+        let search_path = std::env::var_os("PATH");
+        let (launched, exec) = Launched::start(words, search_path.as_deref(), self.mask)?;
+        let mut guard = EndOnFailure { launched: Some(launched), has_begun: false };
+        if let Some(left_out) = exec.left_out().filter(|_| !self.given.options.is_quiet()) {
+            note!(self.notices, "{left_out}");
+        }
+        let mut target = exec.into_target(&self.plan.file_identities())?;
+        // Ended while it is held: let go first, it would run.
+        let allowance = self.admit(target.pid(), &self.plan).inspect_err(|_| guard.end())?;
+        target.allow(allowance);
+        Ok((guard, target))
+    }
+
+    /// Asks the command to end; the exit code that passes on how it has ended, if it has by itself.
+    pub(super) fn end_command(&self, launched: Option<Launched>) -> Option<u8> {
+        let mut launched = launched?;
+        let ended = launched.try_wait();
+        match ended {
+            None => launched.terminate(),
+            Some(ended) if is_worth_saying(ended, &self.given.options) => {
+                self.notices.send(Notice::CommandEnded(ended));
+            }
+            Some(_) => {}
+        }
+        ended.map(code_of)
+    }
+}
+
+/// Ctrl-C goes to both.
+fn is_worth_saying(ended: Ended, options: &Options) -> bool {
+    match ended {
+        Ended::Signal(signal) => signal != Signal::SIGINT && !options.is_quiet(),
+        Ended::Code(code) => code != 0 && !options.is_quiet() || options.is_verbose(),
+    }
+}
+
+/// The exit code that passes on how the command has ended, as a shell has it.
+fn code_of(ended: Ended) -> u8 {
+    match ended {
+        Ended::Code(code) => code as u8,
+        Ended::Signal(signal) => 128 + signal as u8,
+    }
+}
+
+/// A command, which does not run on where its run fails: nothing of it runs if it cannot be traced from the beginning, and later it
+/// is asked to end, as at the end of any run.
+pub(super) struct EndOnFailure {
+    pub(super) launched: Option<Launched>,
+    has_begun: bool,
+}
+
+impl EndOnFailure {
+    /// From now on it runs.
+    pub(super) fn begins(&mut self) {
+        self.has_begun = true;
+    }
+
+    pub(super) fn end(&mut self) {
+        match &mut self.launched {
+            Some(launched) if self.has_begun => launched.terminate(),
+            Some(launched) => launched.kill(),
+            None => {}
+        }
+    }
+}
+
+impl Drop for EndOnFailure {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,575 @@
+//! The course of a run in the kernel (`--engine kernel`): its programs are loaded through bpf(2) and attached to uprobes, and weir puts nothing into the
+//! processes.
+//!
+//! In: a [`Run`](crate::Run), whose script is compiled. Out: what [`processes`](mod@crate::processes) gives for a run in the processes: output, summary, exit code. Maps and
+//! ring are the kernel's ([`engine`]); BEGIN, END and intervals run there as well. Which places may be probed say [`places`].
+//!
+//! A process that executes another program is asked about again where a policy is in force, and let go if that is denied: within [`LOOK_INTERVAL_OF_POLICY`].
+//!
+//! Deliberately not here: children ([`Follow`](weir_process::Follow)), processes that come later, budgets, recordings. They are refused by name
+//! ([`refuse`]).
+
+mod engine;
+mod places;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use weir_codegen::HITS_ENTRIES;
+use weir_event::Schema;
+use weir_ir::{Builtin, Function, Inst, Module, Op};
+use weir_kernel::{Features, KernelError, Link, Place, Ring};
+use weir_policy::policy::Needs;
+use weir_probe::{scan, target};
+use weir_report::{Entry, ProcessCounts};
+use weir_symbols::maps::Mapping;
+
+use crate::clock::now_ns;
+use crate::command::EndOnFailure;
+use crate::controller::Controller;
+use crate::course::Course;
+use crate::failure::Failure;
+use crate::kernel::engine::{Engine, InKernel, InKernelCaller};
+use crate::kernel::places::Places;
+use crate::notice::{NotProbed, Notice, note};
+use crate::options::Options;
+use crate::output::Output;
+use crate::plan::Plan;
+use crate::shared::{Shared, output_failed};
+use crate::stages::{self, Site, probes_of};
+use crate::start::Start;
+use crate::store::{Store as _, word};
+use crate::summary::Coverage;
+use crate::targets;
+
+/// Interval of what no descriptor reports: what processes map, records that were lost.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The same where a policy says which programs may be traced.
+const LOOK_INTERVAL_OF_POLICY: Duration = Duration::from_millis(20);
+
+/// When it is known what a process maps that has just begun.
+const LOOKS_MIN: u32 = 2;
+
+/// Records read in a row before signals and the ends of processes are looked at again.
+const RECORDS_PER_ROUND: usize = 4096;
+
+/// What a run asks for that the kernel engine does not do.
+pub(super) fn refuse(options: &Options, is_recording: bool) -> Result<(), Failure> {
+    let Options { cgroups, units, containers, .. } = options;
+    let names_processes = !cgroups.is_empty() || !units.is_empty() || !containers.is_empty();
+    let has_names = options.processes.iter().any(|spec| !matches!(spec, weir_process::ProcessSpec::Pid(_)));
+    let asked = [
+        (is_recording, "`weir record`"),
+        (options.follow.is_some(), "--follow"),
+        (names_processes || has_names, "processes by name, --cgroup, --unit and --container"),
+        (options.filter.is_some(), "--filter"),
+        (options.program.is_some(), "--program"),
+        (options.budget.is_some(), "--budget"),
+        (options.has_view, "--live"),
+    ];
+    let asked: Vec<&str> = asked.iter().filter(|(is_asked, _)| *is_asked).map(|(_, what)| *what).collect();
+    match &asked[..] {
+        [] => Ok(()),
+        asked => Err(Failure::Refused(anyhow!(
+            "--engine kernel takes scripts on processes by number (-p PID) or a command (-c): not {}; leave --engine out",
+            asked.join(", ")
+        ))),
+    }
+}
+
+/// Numbers of processes mean the same there.
+pub(super) fn check_namespace() -> Result<(), Failure> {
+    if is_initial_namespace() {
+        return Ok(());
+    }
+    Err(Failure::Refused(anyhow!(
+        "--engine kernel numbers processes as the initial PID namespace does, and this is another: run weir outside the container, or leave --engine out"
+    )))
+}
+
+/// What a script asks for that programs in the kernel cannot have.
+pub(super) fn check(module: &Module) -> Result<(), Failure> {
+    let is_float = |inst: &Inst| matches!(inst.op, Op::Builtin(Builtin::Float(_)));
+    let uses = |function: &&Function| function.blocks.iter().flat_map(|block| &block.insts).any(is_float);
+    match module.functions.iter().find(uses) {
+        None => Ok(()),
+        Some(function) => Err(Failure::Refused(anyhow!(
+            "{}: the kernel has no floating-point registers for programs; leave --engine out",
+            function.name
+        ))),
+    }
+}
+
+/// Attaches to the processes, or starts the command.
+pub(super) fn start(
+    shared: Rc<Shared>,
+    first: Option<i32>,
+    features: Features,
+    start: Start,
+) -> Result<InKernelCourse, Failure> {
+    let Start { mut report, view, supervisor } = start;
+    if view.is_some() || supervisor.is_some() {
+        return Err(Failure::Usage(anyhow!("a run in the kernel has no view, and nobody supervises it")));
+    }
+    let (options, compiled) = (&shared.given.options, &shared.plan.compiled);
+    let maps = Rc::new(InKernel::create(compiled)?);
+    let caller = InKernelCaller::load(compiled, &maps.maps)?;
+    // The command is held until this is dropped: after it was ended, where the run fails before.
+    let mut held = None;
+    let mut command = None;
+    let mut given = Vec::new();
+    if let Some(words) = &options.command {
+        let (guard, target) = shared.launch(words)?;
+        given.push((target.pid(), ()));
+        (command, held) = (Some(guard), Some(target));
+    }
+    given.extend(shared.subjects.selection.pids.iter().map(|pid| (*pid, ())));
+    if !options.is_quiet() {
+        let probes: usize = compiled.triggers.iter().map(probes_of).sum();
+        report.attached_probes(probes as u64).map_err(output_failed)?;
+    }
+    let ring = Ring::open(&maps.maps, compiled.ring as usize)?;
+    let unmapped = shared.plan.sites.iter().map(|site| site.binary.path().to_owned()).collect();
+    let mut course = InKernelCourse {
+        processes: Vec::new(),
+        output: Output::new(shared.plan.clone(), report),
+        controller: Controller::new(compiled),
+        ring,
+        caller,
+        engine: Engine::new(features, maps.clone()),
+        maps,
+        unmapped,
+        looks: 0,
+        looked: None,
+        is_stopped: false,
+        shared: shared.clone(),
+        command: None,
+    };
+    course.controller.begin(&course.caller)?;
+    course.read_all()?;
+    let is_command = command.is_some();
+    let engine = &mut course.engine;
+    let attached = targets::each(given, &shared.notices, |pid, ()| {
+        let is_first = is_command || Some(pid) == first;
+        let plan = if is_first { shared.plan.clone() } else { shared.plan_for(pid)? };
+        shared.attach_in_kernel(engine, pid, plan)
+    });
+    course.processes = attached.inspect_err(|_| _ = command.as_mut().map(EndOnFailure::end))?;
+    for process in &course.processes {
+        course.output.symbols.look(process.pid);
+    }
+    drop(held.take());
+    if let Some(command) = &mut command {
+        command.begins();
+    }
+    course.command = command;
+    course.controller.start_intervals(Instant::now());
+    Ok(course)
+}
+
+impl Shared {
+    /// Clauses that never ran, in files that no process was seen to map. One that ended before it was looked at again may have mapped them.
+    fn tell_unmapped(&self, run: &InKernelCourse) {
+        let Some(hits) = self.plan.compiled.hits.filter(|_| run.looks >= LOOKS_MIN) else { return };
+        let ran = |number: usize| {
+            let counted = run.maps.lookup(hits, &(number as u32).to_le_bytes()).unwrap_or_default();
+            word(&counted, HITS_ENTRIES) > 0
+        };
+        let sites = &self.plan.sites;
+        let has_run = |path: &Path| {
+            let mut of_path = sites.iter().filter(|site| site.binary.path() == path);
+            of_path.any(|site| site.programs.iter().any(|wanted| ran(wanted.program)))
+        };
+        for (number, program) in self.plan.compiled.object.programs.iter().enumerate() {
+            let of_program = |site: &&Site| site.programs.iter().any(|wanted| wanted.program == number);
+            let paths: BTreeSet<&Path> =
+                sites.iter().filter(of_program).map(|site| site.binary.path()).collect();
+            let is_unmapped = |path: &&Path| run.unmapped.contains(*path) && !has_run(path);
+            if let Some(path) = paths.first().filter(|_| paths.iter().all(is_unmapped)) {
+                let (name, path) = (&program.name, path.display());
+                note!(self.notices, "{name} never ran: no process was seen to map {path}");
+            }
+        }
+    }
+
+    /// Attaches every program to its places in one process. Places that cannot be probed are reported; one that the script requires is an error.
+    fn attach_in_kernel(&self, engine: &mut Engine, pid: i32, plan: Rc<Plan>) -> Result<Process, Failure> {
+        // From here on the number cannot mean another process.
+        let fd = pidfd(pid)?;
+        target::check_program(pid)?;
+        if !has_memory(pid) {
+            return Err(Failure::Machine(anyhow!(
+                "process {pid} has lost its main thread, and the kernel probes no other: leave --engine out"
+            )));
+        }
+        if let Some(probed) = scan::probed(pid)? {
+            // The kernel takes the first byte of a probe from the file, and would put it back there over a jump of weir's.
+            return Err(Failure::Machine(anyhow!(
+                "process {pid} has probes of weir {} in it, beside which the kernel's do harm: end that run, or put the code back with `weir detach -p {pid}`",
+                probed.identity.controller_pid
+            )));
+        }
+        self.admit_in_kernel(pid, &plan)?;
+        let program = program_of(pid);
+        let mut process = Process {
+            pid,
+            fd,
+            is_over: false,
+            program,
+            plan,
+            links: Vec::new(),
+            coverage: Coverage::default(),
+        };
+        let attached = self.link_all(engine, &mut process);
+        if process.has_ended() {
+            process.let_go();
+            self.guard.detached(pid);
+            return Err(weir_probe::Error::TargetGone { pid }.into());
+        }
+        match attached {
+            Ok(()) => Ok(process),
+            Err(failure) => {
+                process.let_go();
+                self.guard.detached(pid);
+                Err(failure)
+            }
+        }
+    }
+
+    /// A policy that bounds the share of CPU time cannot be kept to: a hit in the kernel costs what it costs.
+    fn admit_in_kernel(&self, pid: i32, plan: &Plan) -> Result<(), Failure> {
+        // The maps are as large in the kernel.
+        if let Some(share) = self.budget(pid, plan)?.share {
+            return Err(Failure::Refused(anyhow!(
+                "process {pid}: the policy allows probes {share} of its CPU time, to which the kernel's cannot be held: leave --engine out"
+            )));
+        }
+        Ok(self.guard.attach(pid, &Needs::of(&plan.verified))?)
+    }
+
+    fn link_all(&self, engine: &mut Engine, process: &mut Process) -> Result<(), Failure> {
+        let (pid, plan) = (process.pid, process.plan.clone());
+        let mappings = target::read_mappings(pid)?;
+        let places = Places::of(&plan, pid, &mappings);
+        let sites: Vec<&Site> = plan.sites.iter().filter(|site| !site.is_exit).collect();
+        // By the numbers of their programs and sites.
+        let mut refused: BTreeMap<(usize, usize), String> = BTreeMap::new();
+        for (index, probe) in engine.load(&plan)? {
+            let mut by_file: BTreeMap<&Path, Vec<(usize, Place)>> = BTreeMap::new();
+            for (number, site) in sites.iter().enumerate() {
+                for wanted in site.programs.iter().filter(|wanted| wanted.program == *index) {
+                    match places.place(site, wanted) {
+                        Ok(place) => by_file.entry(site.binary.path()).or_default().push((number, place)),
+                        Err(why) => _ = refused.insert((*index, number), why),
+                    }
+                }
+            }
+            for (file, places) in by_file {
+                let all: Vec<Place> = places.iter().map(|(_, place)| *place).collect();
+                match probe.attach(file, &all, Some(pid)) {
+                    Ok(link) => process.links.push(link),
+                    Err(KernelError::Attach { source, .. })
+                        if source.raw_os_error() == Some(nix::libc::ESRCH) =>
+                    {
+                        return Err(weir_probe::Error::TargetGone { pid }.into());
+                    }
+                    // Some of them: which ones they are, the kernel does not say.
+                    Err(_) => {
+                        for (number, place) in places {
+                            match probe.attach(file, &[place], Some(pid)) {
+                                Ok(link) => process.links.push(link),
+                                Err(error) => _ = refused.insert((*index, number), reason(&error)),
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        self.check_refused(&plan, &sites, &refused)?;
+        let numbers: BTreeSet<usize> = refused.keys().map(|(_, number)| *number).collect();
+        process.coverage = Coverage::of_kernel(sites.len(), numbers.len());
+        Ok(())
+    }
+
+    /// A place that the script insists on ends it for the process, and a clause that can run nowhere; of others it is said that they are not probed.
+    fn check_refused(
+        &self,
+        plan: &Plan,
+        sites: &[&Site],
+        refused: &BTreeMap<(usize, usize), String>,
+    ) -> Result<(), Failure> {
+        let insists = |(program, number): (usize, usize)| {
+            sites[number].programs.iter().any(|wanted| wanted.program == program && wanted.insists)
+        };
+        let is_hopeless = |(program, _): (usize, usize)| {
+            let runs = |site: &&Site| site.programs.iter().any(|wanted| wanted.program == program);
+            let places = (0..sites.len()).filter(|number| runs(&sites[*number]));
+            places.into_iter().all(|number| refused.contains_key(&(program, number)))
+        };
+        if let Some(((_, number), why)) = refused.iter().find(|(of, _)| insists(**of) || is_hopeless(**of)) {
+            let label = sites[*number].label_of_place();
+            return Err(Failure::Refused(anyhow!("--engine kernel cannot probe {label}: {why}")));
+        }
+        if !refused.is_empty() && !self.given.options.is_quiet() {
+            let line = |((_, number), why): (&(usize, usize), &String)| {
+                format!("{}: {why}", sites[*number].label_of_place())
+            };
+            let each = || (refused.iter().map(line).collect(), Vec::new());
+            self.notices.send(Notice::NotProbed(NotProbed {
+                process: None,
+                places: sites.len(),
+                what: stages::places(&plan.sites),
+                refused: BTreeMap::from([("kernel".to_owned(), refused.len() as u64)]),
+                returns_refused: BTreeMap::new(),
+                each: self.given.options.is_verbose().then(each),
+            }));
+        }
+        Ok(())
+    }
+}
+
+/// One that is traced.
+struct Process {
+    pid: i32,
+    fd: OwnedFd,
+    /// It was seen to have ended.
+    is_over: bool,
+    /// What it executes.
+    program: Option<PathBuf>,
+    plan: Rc<Plan>,
+    links: Vec<Link>,
+    coverage: Coverage,
+}
+
+impl Process {
+    fn look(&mut self) {
+        self.is_over = self.is_over || self.has_ended();
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
+    }
+
+    /// Takes the programs out. Those at returns first: no return is seen whose call was not.
+    fn let_go(&mut self) {
+        while self.links.pop().is_some() {}
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// Dropped in this order: no process has programs any more when their maps go, and the command is ended last.
+pub(super) struct InKernelCourse {
+    processes: Vec<Process>,
+    output: Output,
+    controller: Controller,
+    ring: Ring,
+    caller: InKernelCaller,
+    engine: Engine,
+    maps: Rc<InKernel>,
+    /// Files that are probed, and that no process was seen to map.
+    unmapped: BTreeSet<PathBuf>,
+    /// How often processes were looked at, and when last.
+    looks: u32,
+    looked: Option<Instant>,
+    /// Somebody has asked for the end.
+    is_stopped: bool,
+    shared: Rc<Shared>,
+    command: Option<EndOnFailure>,
+}
+
+impl Course for InKernelCourse {
+    fn poll(&mut self, _: bool) -> Result<bool, Failure> {
+        self.controller.run_due_intervals(&self.caller, Instant::now())?;
+        self.read_all()?;
+        self.output.tell_lost(self.output.no_room(&*self.maps), false)?;
+        self.maps.check()?;
+        if self.output.exit().is_some() || self.is_stopped {
+            return Ok(true);
+        }
+        self.processes.iter_mut().for_each(Process::look);
+        // A descriptor reports the end of the command as well; this takes its exit code.
+        let launched = self.command.as_mut().and_then(|command| command.launched.as_mut());
+        let is_left = self.processes.iter().any(|process| !process.is_over);
+        let runs = launched.map_or(is_left, |launched| launched.try_wait().is_none());
+        // A script without probes ends by itself or is ended.
+        if !self.processes.is_empty() && !runs {
+            return Ok(true);
+        }
+        if self.until_look().is_zero() {
+            self.looked = Some(Instant::now());
+            self.look();
+        }
+        Ok(false)
+    }
+
+    fn watched(&self) -> Vec<BorrowedFd<'_>> {
+        let left = self.processes.iter().filter(|process| !process.is_over);
+        std::iter::once(self.ring.descriptor()).chain(left.map(|process| process.fd.as_fd())).collect()
+    }
+
+    fn until(&self) -> Duration {
+        let until = self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
+        until.unwrap_or(Duration::MAX).min(self.until_look())
+    }
+
+    fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    fn snapshot(&mut self) {}
+
+    fn schema(&self) -> &Schema {
+        &self.shared.plan.compiled.schema
+    }
+
+    fn entries(&self, map: &str) -> Option<Vec<Entry>> {
+        self.output.entries(&*self.maps, map)
+    }
+
+    /// Runs END, prints what is left in the ring and every map, and says what was lost.
+    fn end(&mut self) -> Result<u8, Failure> {
+        let shared = self.shared.clone();
+        for process in &mut self.processes {
+            process.let_go();
+            shared.guard.detached(process.pid);
+        }
+        self.output.symbols.finish();
+        // No program writes to the ring any more.
+        self.read_rest()?;
+        self.controller.end(&self.caller)?;
+        self.output.ends();
+        self.read_rest()?;
+        self.output.print_all(&*self.maps, &|_| None)?;
+        self.output.tell_lost(self.output.no_room(&*self.maps), true)?;
+        let missed = (
+            self.engine.missed(),
+            "hits came while another program ran on their CPU, and were missed".to_owned(),
+        );
+        shared.notices.losses(self.output.losses(&*self.maps).into_iter().chain([missed]));
+        self.maps.check()?;
+        if !shared.given.options.is_quiet() {
+            shared.tell_unmapped(self);
+            let (counters, pending) = Default::default();
+            let counts = ProcessCounts { traced: self.processes.len() as u64, ..ProcessCounts::default() };
+            let mut coverage = Coverage::default();
+            self.processes.iter().for_each(|process| coverage.add(&process.coverage));
+            let summary = coverage.summary(&shared.plan.compiled, &*self.maps, &counters, &pending, counts);
+            shared.report_summary(&summary);
+            self.output.summary(&summary)?;
+        }
+        self.output.flush()?;
+        let of_command =
+            shared.end_command(self.command.as_mut().and_then(|command| command.launched.take()));
+        let by_itself = of_command.filter(|_| !self.is_stopped).unwrap_or(0);
+        Ok(self.output.exit().map_or(by_itself, |code| code as u8))
+    }
+}
+
+impl InKernelCourse {
+    /// How long until processes are to be looked at.
+    fn until_look(&self) -> Duration {
+        let is_free = self.shared.guard.is_free();
+        let interval = if is_free { LOOK_INTERVAL } else { LOOK_INTERVAL_OF_POLICY };
+        self.looked.map_or(Duration::ZERO, |looked| interval.saturating_sub(looked.elapsed()))
+    }
+
+    /// What processes map by now, and what they execute.
+    fn look(&mut self) {
+        let InKernelCourse { processes, output, unmapped, shared, looks, .. } = self;
+        *looks += u32::from(processes.iter().any(|process| !process.is_over));
+        output.symbols.look_at(processes.iter().map(|process| (process.pid, process.is_over)));
+        for process in processes.iter_mut().filter(|process| !process.is_over) {
+            if !unmapped.is_empty()
+                && let Ok(mappings) = target::read_mappings(process.pid)
+            {
+                unmapped.retain(|path| !is_mapped(&process.plan, path, &mappings));
+            }
+            let program = program_of(process.pid);
+            if program == process.program || program.is_none() {
+                continue;
+            }
+            process.program = program;
+            if let Err(failure) = shared.admit_in_kernel(process.pid, &process.plan) {
+                note!(
+                    shared.notices,
+                    "process {} executes another program, and is not traced any more: {failure}",
+                    process.pid
+                );
+                process.let_go();
+                shared.guard.detached(process.pid);
+            }
+        }
+    }
+
+    /// Reads what is there, but not for ever where programs write all the time; whether that was all.
+    fn read_all(&mut self) -> Result<bool, Failure> {
+        let began = now_ns();
+        for _ in 0..RECORDS_PER_ROUND {
+            let Some(record) = self.ring.next() else {
+                self.output.symbols.note_drained(began);
+                self.output.flush()?;
+                return Ok(true);
+            };
+            self.output.record(&*self.maps, &record)?;
+        }
+        self.output.flush()?;
+        Ok(false)
+    }
+
+    /// Reads all. No program writes any more.
+    fn read_rest(&mut self) -> Result<(), Failure> {
+        while !self.read_all()? {}
+        Ok(())
+    }
+}
+
+/// The file at `path`, of a plan, is among these.
+fn is_mapped(plan: &Plan, path: &Path, mappings: &[Mapping]) -> bool {
+    let of_path = |site: &&Site| site.binary.path() == path;
+    let identity = plan.sites.iter().find(of_path).and_then(|site| site.binary.identity());
+    identity.is_some_and(|identity| mappings.iter().any(|mapping| mapping.is_file(identity)))
+}
+
+/// What the kernel says, without what was to be attached where.
+fn reason(error: &KernelError) -> String {
+    match error {
+        KernelError::Attach { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn pidfd(pid: i32) -> Result<OwnedFd, Failure> {
+    let gone = || Failure::from(weir_probe::Error::NoProcess { pid });
+    let number = rustix::process::Pid::from_raw(pid).ok_or_else(gone)?;
+    rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()).map_err(|_| gone())
+}
+
+/// The path of what a process executes.
+fn program_of(pid: i32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// Its main thread has not ended before the others.
+fn has_memory(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|status| status.contains("\nVmSize:"))
+}
+
+/// The number of the initial PID namespace (PROC_PID_INIT_INO of linux/proc_ns.h).
+const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+fn is_initial_namespace() -> bool {
+    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == INITIAL_PID_NAMESPACE)
+}

@@ -1,0 +1,141 @@
+//! What the kernel has of a run: maps, and programs loaded for the ends at which they run.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use weir_codegen::{Compiled, GLOBAL_BYTES, GLOBAL_START};
+use weir_ebpf::elf::ObjectFile;
+use weir_ir::Trigger;
+use weir_kernel::{Called, End, Features, KernelError, Maps, Probe};
+
+use crate::clock::now_ns;
+use crate::controller::Caller;
+use crate::failure::Failure;
+use crate::plan::Plan;
+use crate::store::Store;
+
+/// A program by its number.
+pub(super) type Numbered = (usize, Probe);
+
+/// Of each plan its programs. A program is loaded for each end that it runs at.
+pub(super) struct Engine {
+    features: Features,
+    maps: Rc<InKernel>,
+    loaded: Vec<(Rc<Plan>, Vec<Numbered>)>,
+}
+
+impl Engine {
+    pub(super) fn new(features: Features, maps: Rc<InKernel>) -> Engine {
+        Engine { features, maps, loaded: Vec::new() }
+    }
+
+    pub(super) fn load(&mut self, plan: &Rc<Plan>) -> Result<&[Numbered], Failure> {
+        let at = match self.loaded.iter().position(|(other, _)| Rc::ptr_eq(other, plan)) {
+            Some(at) => at,
+            None => {
+                let Compiled { object, triggers, .. } = &plan.compiled;
+                let mut probes = Vec::new();
+                for (index, (program, trigger)) in object.programs.iter().zip(triggers).enumerate() {
+                    for end in ends(trigger, self.features) {
+                        probes.push((index, Probe::load(program, &self.maps.maps, *end, self.features)?));
+                    }
+                }
+                self.loaded.push((plan.clone(), probes));
+                self.loaded.len() - 1
+            }
+        };
+        Ok(&self.loaded[at].1)
+    }
+
+    /// Hits at which programs did not run because another ran on the CPU.
+    pub(super) fn missed(&self) -> u64 {
+        self.loaded.iter().flat_map(|(_, probes)| probes).map(|(_, probe)| probe.missed()).sum()
+    }
+}
+
+/// At which ends a program is attached. One for returns is at the entry too, where it counts that it was there.
+fn ends(trigger: &Trigger, features: Features) -> &'static [End] {
+    match trigger {
+        Trigger::Uprobe { .. } | Trigger::Usdt { .. } => &[End::Entry],
+        Trigger::Uretprobe { .. } | Trigger::Session { .. } if features.session.is_some() => &[End::Both],
+        Trigger::Uretprobe { .. } => &[End::Entry, End::Return],
+        // Without sessions there are none: `Given::module` fuses no clauses.
+        Trigger::Session { .. } => &[],
+        Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Filter => &[],
+    }
+}
+
+/// Programs that are at no place, by their numbers.
+pub(super) struct InKernelCaller(BTreeMap<usize, Called>);
+
+impl InKernelCaller {
+    pub(super) fn load(compiled: &Compiled, maps: &Maps) -> Result<InKernelCaller, Failure> {
+        let programs = compiled.object.programs.iter().zip(&compiled.triggers).enumerate();
+        let of_controller = programs.filter(|(_, (_, trigger))| !trigger.is_probe());
+        let called: Result<_, KernelError> =
+            of_controller.map(|(index, (program, _))| Ok((index, Called::load(program, maps)?))).collect();
+        Ok(InKernelCaller(called?))
+    }
+}
+
+impl Caller for InKernelCaller {
+    fn call(&self, program: usize) -> Result<(), Failure> {
+        Ok(self.0[&program].call()?)
+    }
+}
+
+/// The kernel's maps. The first failure to read or change one is kept, and ends the run.
+#[derive(Debug)]
+pub(super) struct InKernel {
+    pub(super) maps: Maps,
+    failed: RefCell<Option<KernelError>>,
+}
+
+impl InKernel {
+    /// Empty, but for tables of automata and the time of the beginning.
+    pub(super) fn create(compiled: &Compiled) -> Result<InKernel, Failure> {
+        let mut file = ObjectFile::of(compiled.object.clone());
+        if let Some((map, contents)) = &compiled.automata {
+            file.maps[*map as usize].initial = Some(contents.clone());
+        }
+        let maps = Maps::of(&file)?;
+        let mut globals = vec![0; GLOBAL_BYTES as usize];
+        globals[GLOBAL_START as usize..][..8].copy_from_slice(&now_ns().to_le_bytes());
+        maps.update(compiled.globals as usize, &[0; 4], &globals)?;
+        Ok(InKernel { maps, failed: RefCell::default() })
+    }
+
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.failed.take().map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn kept<T: Default>(&self, done: Result<T, KernelError>) -> T {
+        done.unwrap_or_else(|error| {
+            self.failed.borrow_mut().get_or_insert(error);
+            T::default()
+        })
+    }
+}
+
+impl Store for InKernel {
+    fn lookup(&self, map: u32, key: &[u8]) -> Option<Vec<u8>> {
+        self.kept(self.maps.lookup(map as usize, key))
+    }
+
+    fn entries(&self, map: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.kept(self.maps.entries(map as usize))
+    }
+
+    fn set(&self, map: u32, key: &[u8], value: &[u8]) {
+        self.kept(self.maps.update(map as usize, key, value));
+    }
+
+    fn clear(&self, map: u32) {
+        self.kept(self.maps.clear(map as usize));
+    }
+
+    fn zero(&self, map: u32) {
+        self.kept(self.maps.zero(map as usize));
+    }
+}

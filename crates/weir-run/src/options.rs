@@ -1,0 +1,218 @@
+//! What a run is asked for.
+//!
+//! Defaults are those of the command line. Structures grow: start from [`Options::default`] or [`RecordOptions::new`], and set what is to be otherwise.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weir_filter::Dialect;
+use weir_policy::budget::Budget;
+use weir_process::{Follow, Given, ProcessSpec};
+use weir_sessions::context::Context;
+use weir_sessions::rule::Rule;
+use weir_trace::write::{Format, Limits};
+
+/// Which processes a run is about, and what it may do to them.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// By number or by name, now and later.
+    pub processes: Vec<ProcessSpec>,
+    /// Those in these control groups, units of systemd and containers, now and later.
+    pub cgroups: Vec<String>,
+    pub units: Vec<String>,
+    pub containers: Vec<String>,
+    /// Children of traced processes.
+    pub follow: Option<Follow>,
+    /// Also processes of other users that have the name.
+    pub any_user: bool,
+    /// A program, found in PATH, and its arguments: it is started, traced from its first instruction, and ended with the run.
+    pub command: Option<Vec<String>>,
+    /// Clauses at events run only where this holds.
+    pub filter: Option<String>,
+    pub dialect: Dialect,
+    /// The same by an eBPF program: FILE or FILE:NAME.
+    pub program: Option<String>,
+    /// What the run may cost.
+    pub budget: Option<Budget>,
+    /// A policy beside the administrator's.
+    pub policy: Option<PathBuf>,
+    pub engine: Engine,
+    /// [`Start::view`](crate::Start::view) is going to be given.
+    pub has_view: bool,
+    pub detail: Detail,
+    /// How often each probe ran is counted, for the summary.
+    pub counts_hits: bool,
+    /// Clauses at the two ends of a call become one program.
+    pub fuses: bool,
+    /// Where `~` and rootless containers are looked for; none: nowhere.
+    pub home: Option<PathBuf>,
+}
+
+/// Where a script runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Engine {
+    /// In the traced processes.
+    #[default]
+    User,
+    /// In the kernel, at its uprobes.
+    Kernel,
+}
+
+/// How much is reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Detail {
+    /// Only what went wrong.
+    Quiet,
+    #[default]
+    Normal,
+    /// Each place that is not probed, and what probing took.
+    Verbose,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            processes: Vec::new(),
+            cgroups: Vec::new(),
+            units: Vec::new(),
+            containers: Vec::new(),
+            follow: None,
+            any_user: false,
+            command: None,
+            filter: None,
+            dialect: Dialect::default(),
+            program: None,
+            budget: None,
+            policy: None,
+            engine: Engine::default(),
+            has_view: false,
+            detail: Detail::default(),
+            counts_hits: false,
+            fuses: true,
+            home: std::env::var_os("HOME").map(PathBuf::from),
+        }
+    }
+}
+
+impl Options {
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.detail == Detail::Quiet
+    }
+
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.detail == Detail::Verbose
+    }
+
+    pub(crate) fn names_processes(&self) -> bool {
+        let lists = [&self.cgroups, &self.units, &self.containers];
+        !self.processes.is_empty() || lists.iter().any(|list| !list.is_empty())
+    }
+
+    pub(crate) fn given(&self) -> Given<'_> {
+        let Options { processes, cgroups, units, containers, follow, any_user, .. } = self;
+        Given {
+            processes,
+            cgroups,
+            units,
+            containers,
+            follow: follow.unwrap_or_default(),
+            any_user: *any_user,
+        }
+    }
+}
+
+/// Of the ring of each CPU, where nothing else is asked for.
+const RING_BYTES: u32 = 2 << 20;
+
+/// Between two answers to events, where nothing else is asked for.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Which events are recorded, and where to.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RecordOptions {
+    pub rules: Vec<Rule>,
+    pub contexts: Vec<Context>,
+    /// The folder of the trace: new, or empty. Of a flight recorder, that of its snapshots.
+    pub output: PathBuf,
+    pub format: Format,
+    /// How streams are cut into files.
+    pub limits: Limits,
+    /// Bytes of the ring of each CPU: a power of two.
+    pub ring_bytes: u32,
+    /// Events wait for room in the ring, so long at most.
+    pub blocking: Option<Duration>,
+    /// Events stay in the rings until a snapshot is asked for.
+    pub snapshots: Option<SnapshotOptions>,
+    pub triggers: TriggerOptions,
+    /// The recording session that this is a part of: its name.
+    pub session: Option<String>,
+}
+
+/// When a flight recorder writes what is in its rings, besides when it is asked to ([`Running::snapshot`](crate::Running::snapshot)).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SnapshotOptions {
+    /// When an event is recorded of whose fields this holds.
+    pub on: Option<String>,
+    /// So long after it.
+    pub after: Duration,
+    /// Events ask for one in this time.
+    pub interval: Duration,
+    pub at_end: bool,
+    /// Of more than so many the oldest is removed.
+    pub kept: u64,
+}
+
+/// What events do beside being recorded; each is an expression on the fields of an event, `PROVIDER:EVENT if EXPR`, or `PROVIDER:EVENT`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TriggerOptions {
+    pub start_on: Option<String>,
+    pub stop_on: Option<String>,
+    pub rotate_on: Option<String>,
+    pub rotate_interval: Duration,
+    pub run_on: Option<String>,
+    /// The command that `run_on` runs, with `sh -c`.
+    pub run: Option<String>,
+    pub run_interval: Duration,
+}
+
+impl Default for SnapshotOptions {
+    fn default() -> SnapshotOptions {
+        SnapshotOptions { on: None, after: Duration::ZERO, interval: INTERVAL, at_end: false, kept: 10 }
+    }
+}
+
+impl Default for TriggerOptions {
+    fn default() -> TriggerOptions {
+        TriggerOptions {
+            start_on: None,
+            stop_on: None,
+            rotate_on: None,
+            rotate_interval: INTERVAL,
+            run_on: None,
+            run: None,
+            run_interval: INTERVAL,
+        }
+    }
+}
+
+impl RecordOptions {
+    /// These events, in the Common Trace Format 1.8, to that folder.
+    pub fn new(rules: Vec<Rule>, output: PathBuf) -> RecordOptions {
+        RecordOptions {
+            rules,
+            contexts: Vec::new(),
+            output,
+            format: Format::Ctf1,
+            limits: Limits::default(),
+            ring_bytes: RING_BYTES,
+            blocking: None,
+            snapshots: None,
+            triggers: TriggerOptions::default(),
+            session: None,
+        }
+    }
+}

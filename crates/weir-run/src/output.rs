@@ -1,0 +1,206 @@
+//! What a script prints: its records as they come, its maps, and what of them was lost.
+//!
+//! In: records, and the maps that they speak of ([`Store`]), wherever the programs run. Out: a report; the exit code that the script asks for.
+
+use std::io::Write;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use weir_codegen::{GLOBAL_NO_KEY, GLOBAL_NO_ROOM, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
+use weir_event::{MapSchema, Schema};
+use weir_report::{Decoded, Entry, ProcessLine, Report, Summary};
+
+use crate::failure::Failure;
+use crate::plan::Plan;
+use crate::scalars::Scalars;
+use crate::shared::output_failed;
+use crate::store::{Store, word};
+use crate::symbols::ProcessSymbols;
+
+/// How often lost records are reported.
+const LOST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How far a script is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Running,
+    /// It has called `exit()`.
+    Exited,
+    /// END has begun.
+    Ending,
+}
+
+pub(crate) struct Output {
+    plan: Rc<Plan>,
+    report: Report<Box<dyn Write>>,
+    pub(crate) symbols: ProcessSymbols,
+    scalars: Scalars,
+    /// What `exit()` was called with.
+    exit: Option<i64>,
+    phase: Phase,
+    lost: u64,
+    told_lost: Option<Instant>,
+}
+
+impl Output {
+    pub(crate) fn new(plan: Rc<Plan>, report: Report<Box<dyn Write>>) -> Output {
+        Output {
+            symbols: ProcessSymbols::new(&plan.compiled),
+            plan,
+            report,
+            scalars: Scalars::default(),
+            exit: None,
+            phase: Phase::Running,
+            lost: 0,
+            told_lost: None,
+        }
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.plan.compiled.schema
+    }
+
+    /// The code that the run is to end with, once something has asked for its end.
+    pub(crate) fn exit(&self) -> Option<i64> {
+        self.exit
+    }
+
+    /// The run is to end with this code, unless the script has asked for another.
+    pub(crate) fn ask_to_exit(&mut self, code: i64) {
+        self.exit.get_or_insert(code);
+    }
+
+    /// The run ends with this code.
+    pub(crate) fn exits_with(&mut self, code: i64) {
+        self.exit = Some(code);
+    }
+
+    /// From now on END runs.
+    pub(crate) fn ends(&mut self) {
+        self.phase = Phase::Ending;
+    }
+
+    /// Says what became of a process.
+    pub(crate) fn process(&mut self, line: &ProcessLine) -> Result<(), Failure> {
+        self.report.process(line).map_err(output_failed)
+    }
+
+    /// The last line of the report.
+    pub(crate) fn summary(&mut self, summary: &Summary) -> Result<(), Failure> {
+        self.report.summary(summary).map_err(output_failed)
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.report.flush().map_err(output_failed)
+    }
+
+    /// Does what a record asks for.
+    pub(crate) fn record(&mut self, maps: &dyn Store, bytes: &[u8]) -> Result<(), Failure> {
+        // What ran between exit() and the end of the run is not printed, as in bpftrace; END's output is.
+        if self.phase == Phase::Exited {
+            return Ok(());
+        }
+        let plan = self.plan.clone();
+        let schema = &plan.compiled.schema;
+        let symbols = self.symbols.over(maps);
+        let Ok(decoded) = weir_report::record(schema, bytes, &symbols) else {
+            self.report.count_malformed();
+            return Ok(());
+        };
+        let done = match decoded {
+            Decoded::Printf { format, args } => self.report.printf(format, &args),
+            Decoded::PrintValue { value } => self.report.value(&value),
+            Decoded::PrintMap { map, top, div } => {
+                let entries = self.scalars.entries(maps, &schema.maps[map]);
+                self.report.map(schema, map, &entries, top, div, &symbols)
+            }
+            Decoded::PrintMapKey { map, key } => {
+                let value = maps.lookup(schema.maps[map].map_index, &key);
+                self.report.map_key(schema, map, &key, value, &symbols)
+            }
+            Decoded::ClearMap { map } => {
+                self.scalars.clear(maps, &schema.maps[map]);
+                Ok(())
+            }
+            Decoded::ZeroMap { map } => {
+                self.scalars.zero(maps, &schema.maps[map]);
+                Ok(())
+            }
+            Decoded::Exit { code } => {
+                if self.phase == Phase::Running {
+                    self.phase = Phase::Exited;
+                }
+                self.exit.get_or_insert(code);
+                Ok(())
+            }
+        };
+        done.map_err(output_failed)
+    }
+
+    /// Prints every map. `foreign` has the entries of those that are not of the script, by their place in the schema.
+    pub(crate) fn print_all(
+        &mut self,
+        maps: &dyn Store,
+        foreign: &dyn Fn(usize) -> Option<Vec<Entry>>,
+    ) -> Result<(), Failure> {
+        let scalars = &self.scalars;
+        let entries =
+            &mut |index: usize, map: &MapSchema| foreign(index).unwrap_or_else(|| scalars.entries(maps, map));
+        let done = self.report.print_all(&self.plan.compiled.schema, entries, &self.symbols.over(maps));
+        done.map_err(output_failed)
+    }
+
+    /// What a map of the script holds, by its name.
+    pub(crate) fn entries(&self, maps: &dyn Store, name: &str) -> Option<Vec<Entry>> {
+        let map = self.schema().maps.iter().find(|map| map.name == name)?;
+        Some(self.scalars.entries(maps, map))
+    }
+
+    /// Says how many records the ring had no room for: at most once a second, unless it is the last time.
+    pub(crate) fn tell_lost(&mut self, dropped: u64, is_last: bool) -> Result<(), Failure> {
+        let is_due = is_last || self.told_lost.is_none_or(|at| at.elapsed() >= LOST_INTERVAL);
+        if dropped > self.lost && is_due {
+            self.told_lost = Some(Instant::now());
+            let new = dropped - self.lost;
+            self.lost = dropped;
+            self.report.lost_events(new).map_err(output_failed)?;
+        }
+        Ok(())
+    }
+
+    /// Records that programs had no room for, where they count them themselves.
+    pub(crate) fn no_room(&self, maps: &dyn Store) -> u64 {
+        word(&self.globals(maps), GLOBAL_NO_ROOM)
+    }
+
+    /// What is left out of the report, with its count: 0 for most.
+    pub(crate) fn losses(&self, maps: &dyn Store) -> Vec<(u64, String)> {
+        let globals = self.globals(maps);
+        let mut losses = vec![
+            (
+                self.report.malformed(),
+                "records or map entries did not fit their schema, and are left out".to_owned(),
+            ),
+            (
+                word(&globals, GLOBAL_NO_SCRATCH),
+                "runs found no scratch memory for strings, and are lost".into(),
+            ),
+            (word(&globals, GLOBAL_NOT_RAISED), "values of min or max gave up under contention".into()),
+            (
+                word(&globals, GLOBAL_NO_STACK),
+                "stacks found their places taken by others, and are lost".into(),
+            ),
+            (
+                word(&globals, GLOBAL_NO_KEY),
+                "values did not fit into maps (max_map_keys), or met others there, and are lost".into(),
+            ),
+        ];
+        losses.extend(self.symbols.losses());
+        losses
+    }
+
+    /// The internal map of globals.
+    fn globals(&self, maps: &dyn Store) -> Vec<u8> {
+        maps.lookup(self.plan.compiled.globals, &0u32.to_le_bytes()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,184 @@
+//! What a script means for one process: its programs, and the places where they run.
+//!
+//! In: a script, and the files of a process ([`Binaries`]). Out: a [`Plan`]. Processes of one run that map the same files
+//! share one; those that have others (another version of a library, another root) get their own, which must lay the
+//! run's maps and records out in the same way, or the process is refused.
+
+use std::mem;
+use std::rc::Rc;
+
+use anyhow::anyhow;
+use weir_codegen::Compiled;
+use weir_ebpf::insn::pseudo;
+use weir_ebpf::{Insn, ProgramKind, helper};
+use weir_ir::{MissingProbes, Module};
+use weir_kernel::Features;
+use weir_policy::policy::{Callee, first_call};
+use weir_source::{Diagnostic, SourceFile};
+use weir_symbols::{Binary, FileIdentity};
+use weir_verifier::VerifiedProgram;
+
+use crate::decider::{self, Decider};
+use crate::event::text::Text;
+use crate::failure::Failure;
+use crate::filtered::{self, Filtered};
+use crate::options::Options;
+use crate::recording::Recording;
+use crate::stages::{self, Site};
+use crate::world::Binaries;
+
+/// A script, and how it is to be compiled.
+pub(crate) struct Given {
+    pub(crate) options: Options,
+    pub(crate) source: SourceFile,
+    pub(crate) parameters: Vec<String>,
+    /// What events must be for clauses to run.
+    pub(crate) filter: Option<Text>,
+    /// What says so besides.
+    pub(crate) decider: Option<Decider>,
+    /// What clauses do instead of what the script says.
+    pub(crate) recording: Option<Recording>,
+    /// It runs in the kernel, which has this.
+    pub(crate) kernel: Option<Features>,
+}
+
+impl Given {
+    /// The session that this is a recording of.
+    pub(super) fn session_name(&self) -> Option<&str> {
+        self.recording.as_ref().and_then(|recording| recording.options.session.as_deref())
+    }
+
+    pub(crate) fn module(
+        &self,
+        world: &Binaries,
+        warn: &mut dyn FnMut(&SourceFile, &[Diagnostic]),
+    ) -> Result<Module, Failure> {
+        let mut of_script = |warnings: &[Diagnostic]| warn(&self.source, warnings);
+        let mut module = stages::front(&self.source, &self.parameters, world, &mut of_script)?;
+        let mut gates = Vec::new();
+        if let Some(recording) = &self.recording {
+            gates = recording.put(&mut module, world, &mut |warning| warn(&self.source, &[warning]))?;
+            if gates.iter().any(|gate| gate.filter.is_some()) {
+                let filters: Vec<Filtered<'_>> =
+                    gates.iter().map(|gate| (gate.filter.as_ref(), &gate.fetched[..])).collect();
+                filtered::put_each(&mut module, &filters, world, &mut |text, warnings| {
+                    warn(&text.source, warnings);
+                })?;
+            }
+        }
+        if let Some(decider) = &self.decider {
+            decider::put(&mut module, decider)?;
+        }
+        if let Some(filter) = &self.filter {
+            let of_clause = |number: usize| gates.get(number).map_or(&[][..], |gate| &gate.fetched);
+            let clauses = 0..module.functions.len();
+            let filters: Vec<Filtered<'_>> =
+                clauses.map(|number| (Some(filter), of_clause(number))).collect();
+            filtered::put_each(&mut module, &filters, world, &mut |text, warnings| {
+                warn(&text.source, warnings);
+            })?;
+        }
+        let has_sessions = self.kernel.is_none_or(|kernel| kernel.session.is_some());
+        if self.options.fuses && has_sessions {
+            weir_ir::pass::fuse(&mut module, &|spec| self.kernel.is_some() || stages::keeps(spec, world));
+        }
+        Ok(module)
+    }
+
+    pub(crate) fn back(&self, module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
+        // In the kernel, where each hit traps, it costs nothing, and shows which clauses never ran.
+        let is_cheap = self.kernel.is_some();
+        let counts_hits = is_cheap || self.options.counts_hits;
+        let record = self.recording.as_ref().map(|recording| &recording.options);
+        let ring_bytes = record.map(|record| record.ring_bytes);
+        let ring_bytes = ring_bytes.unwrap_or(weir_codegen::Options::default().ring_bytes);
+        let overwrites = record.is_some_and(|record| record.snapshots.is_some());
+        let blocking = record.and_then(|record| record.blocking);
+        let waits_ms = blocking.map(|time| (time.as_millis() as u32).max(1));
+        // Maps and rings of weir's own count what they have no room for.
+        let counts_losses = self.kernel.is_some();
+        let options = weir_codegen::Options { counts_hits, counts_losses, ring_bytes, overwrites, waits_ms };
+        let callee = self.decider.as_ref().map(Decider::callee);
+        let (mut compiled, verified) = stages::back(module, &options, callee.as_ref())?;
+        // Behind those of the script: what records name stays where it is.
+        if self.filter.is_some() || self.recording.is_some() {
+            compiled.schema.maps.retain(|map| !filtered::is_of_filter(map));
+        }
+        compiled.schema.maps.extend(
+            self.decider.as_ref().map_or_else(Vec::new, |decider| decider.schema(compiled.callee_maps)),
+        );
+        Ok((compiled, verified))
+    }
+
+    /// What the script means for another process of a run than the one that it was compiled for `first`.
+    pub(crate) fn for_another(&self, world: &Binaries, first: &Plan) -> Result<Plan, Failure> {
+        // What it warns of was told for the first.
+        let module = self.module(world, &mut |_, _| ())?;
+        let (compiled, verified) = self.back(&module)?;
+        if !has_same_layout(&compiled, &first.compiled) {
+            return Err(Failure::Refused(anyhow!(
+                "the script means other maps, records or probes there than in the first process of the run: give it \
+                 a run of its own"
+            )));
+        }
+        let missing = module.missing_probes;
+        let sites = stages::sites(&compiled, missing, world).map_err(Failure::Refused)?;
+        Ok(Plan { compiled, verified, sites, missing })
+    }
+}
+
+/// What a script means for one process, or for several.
+pub(crate) struct Plan {
+    pub(crate) compiled: Compiled,
+    pub(crate) verified: Vec<VerifiedProgram>,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) missing: MissingProbes,
+}
+
+impl Plan {
+    /// Those of [`Plan::binaries`] that are files.
+    pub(crate) fn file_identities(&self) -> Vec<FileIdentity> {
+        self.binaries().into_iter().filter_map(Binary::identity).collect()
+    }
+
+    /// The files that are probed, each once.
+    pub(crate) fn binaries(&self) -> Vec<&Binary> {
+        let mut binaries: Vec<&Rc<Binary>> = Vec::new();
+        for site in &self.sites {
+            if !binaries.iter().any(|binary| Rc::ptr_eq(binary, &site.binary)) {
+                binaries.push(&site.binary);
+            }
+        }
+        binaries.into_iter().map(|binary| &**binary).collect()
+    }
+
+    /// What runs in a process may write records to the ring.
+    pub(crate) fn writes_records(&self) -> bool {
+        let ring = self.compiled.ring as i32;
+        let names_ring = |insn: &Insn| insn.is_wide() && insn.src == pseudo::MAP_INDEX && insn.imm == ring;
+        let mut in_process = self.verified.iter().filter(|program| program.kind() != ProgramKind::Controller);
+        in_process.any(|program| program.insns().iter().any(names_ring))
+    }
+
+    /// What runs in a process asks for its control group.
+    pub(crate) fn asks_for_group(&self) -> bool {
+        let mut in_process = self.verified.iter().filter(|program| program.kind().is_probe());
+        in_process.any(|program| {
+            first_call(program, |callee| callee == Callee::Helper(helper::GET_CURRENT_CGROUP_ID)).is_some()
+        })
+    }
+
+    /// It holds for a process of weir's own root too, since that maps the same files.
+    pub(crate) fn is_for(&self, world: &Binaries) -> bool {
+        world.is_of_own_root() && self.sites.iter().all(|site| world.maps_file(&site.binary))
+    }
+}
+
+/// Programs of both can use one set of maps, and their records can be read from one ring.
+fn has_same_layout(a: &Compiled, b: &Compiled) -> bool {
+    let kinds = |of: &Compiled| of.triggers.iter().map(mem::discriminant).collect::<Vec<_>>();
+    a.object.maps == b.object.maps
+        && a.schema == b.schema
+        && (a.ring, a.globals, a.hits) == (b.ring, b.globals, b.hits)
+        && kinds(a) == kinds(b)
+}

@@ -1,0 +1,337 @@
+//! From a script, or from rules of a recording, to a run that is ready to begin. Nothing is touched: processes are looked at, files are read.
+//!
+//! In three steps, each of which says what it has found: [`Front`] compiles, [`Planned`] has programs and places, [`Run`] has all that can fail before a
+//! process is attached to.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow};
+use nix::sys::signal::SigSet;
+use weir_codegen::Compiled;
+use weir_filter::Dialect;
+use weir_ir::Module;
+use weir_kernel::Features;
+use weir_policy::guard::Guard;
+use weir_policy::notes;
+use weir_rt::Clock;
+use weir_sessions::rule::Rule;
+use weir_source::{Diagnostic, SourceFile};
+
+use crate::decider::Decider;
+use crate::event::Event;
+use crate::failure::Failure;
+use crate::flight::Flight;
+use crate::groups::Groups;
+use crate::notice::{Notice, Notices};
+use crate::options::{Engine, Options, RecordOptions, TriggerOptions};
+use crate::plan::{Given, Plan};
+use crate::recorder::Recorder;
+use crate::recording::{self, Recording};
+use crate::shared::{Shared, label};
+use crate::subjects::Subjects;
+use crate::triggers::Triggers;
+use crate::world::{Binaries, binaries, places};
+use crate::{emit, filtered, kernel, required, stages};
+
+/// What is to run at events: a script, or recording.
+#[derive(Debug)]
+pub struct Script {
+    source: SourceFile,
+    parameters: Vec<String>,
+    recording: Option<Recording>,
+}
+
+impl Script {
+    /// `name` is what messages call the text.
+    pub fn new(name: &str, text: &str) -> Script {
+        Script::with_parameters(SourceFile { name: name.to_owned(), text: text.to_owned() }, Vec::new())
+    }
+
+    /// With the words that `$1`, `$2` … mean.
+    pub fn with_parameters(source: SourceFile, parameters: Vec<String>) -> Script {
+        Script { source, parameters, recording: None }
+    }
+
+    /// Records events. `options` are those of the run.
+    pub fn recording(record: RecordOptions, options: &Options) -> Result<Script, Failure> {
+        let recording = Recording::new(record, options)?;
+        Ok(Script { source: recording.source(), parameters: Vec::new(), recording: Some(recording) })
+    }
+
+    /// What the spans of [`Failure::Script`] are in.
+    pub fn source(&self) -> &SourceFile {
+        &self.source
+    }
+}
+
+/// The text form of a script's syntax tree.
+pub fn syntax(source: &SourceFile) -> Result<String, Failure> {
+    emit::ast(source)
+}
+
+/// Whether a rule can be read: its events are some, its filter is one. What they name is not looked for.
+pub fn check_rule(rule: &Rule) -> Result<(), Failure> {
+    recording::check(rule)
+}
+
+/// The same of what events are to do beside. `snapshot_on`: as in [`SnapshotOptions::on`](crate::SnapshotOptions::on).
+pub fn check_triggers(
+    triggers: &TriggerOptions,
+    snapshot_on: Option<&str>,
+    dialect: Dialect,
+) -> Result<(), Failure> {
+    Triggers::given(snapshot_on, triggers, dialect).map(drop)
+}
+
+/// Compiles a script for no process in particular, and verifies it.
+pub fn compile(source: &SourceFile, parameters: &[String], notices: &Notices) -> Result<Compiled, Failure> {
+    let mut warn = |warnings: &[Diagnostic]| warned(notices, source, warnings);
+    let module = stages::front(source, parameters, &binaries(None)?, &mut warn)?;
+    let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
+    Ok(stages::back(&module, &options, None)?.0)
+}
+
+/// The events that an attach point such as `usdt:./app:provider:name` means.
+pub fn events(attach_point: &str) -> Result<Vec<Event>, Failure> {
+    let source = SourceFile { name: "--event".to_owned(), text: format!("{attach_point} {{ exit(); }}") };
+    let world = binaries(None)?;
+    let shown = |failure: Failure| match failure {
+        Failure::Script(faults) => {
+            Failure::Text(SourceFile { text: attach_point.to_owned(), ..source.clone() }, faults)
+        }
+        other => other,
+    };
+    let module = stages::front(&source, &[], &world, &mut |_| ()).map_err(shown)?;
+    let events: Vec<Event> =
+        module.functions.iter().flat_map(|clause| crate::event::events(clause, &world)).collect();
+    match events.is_empty() {
+        false => Ok(events),
+        true => Err(Failure::Refused(anyhow!(
+            "--event {attach_point}: filters are for events; write `usdt:BINARY:PROVIDER:NAME`, \
+             `uprobe:BINARY:FUNCTION` or `uretprobe:BINARY:FUNCTION`"
+        ))),
+    }
+}
+
+fn warned(notices: &Notices, source: &SourceFile, warnings: &[Diagnostic]) {
+    if !warnings.is_empty() {
+        notices.send(Notice::Warnings { source: source.clone(), warnings: warnings.to_vec() });
+    }
+}
+
+/// A script that is compiled as far as it depends on no machine.
+pub struct Front {
+    given: Given,
+    subjects: Subjects,
+    pid: Option<i32>,
+    world: Binaries,
+    module: Module,
+    notices: Notices,
+    /// Its rate is known by when the target runs.
+    clock: Option<Clock>,
+    began: Instant,
+}
+
+impl Front {
+    /// Finds the processes, and what the script means for the first of them.
+    pub fn new(script: Script, options: Options, notices: Notices) -> Result<Front, Failure> {
+        let is_in_kernel = options.engine == Engine::Kernel;
+        if is_in_kernel {
+            kernel::refuse(&options, script.recording.is_some())?;
+        }
+        if options.command.is_some() && options.names_processes() {
+            return Err(Failure::Usage(anyhow!(
+                "a run is of a command that it starts, or of processes, not of both"
+            )));
+        }
+        let (clock, began) = (Clock::start(), Instant::now());
+        let filter = filtered::text(&options)?;
+        let decider = Decider::given(&options)?;
+        let kernel = is_in_kernel.then(Features::of_kernel);
+        let Script { source, parameters, mut recording } = script;
+        if let Some(recording) = &mut recording {
+            recording.is_filtered_by(&options);
+        }
+        let given = Given { options, source, parameters, filter, decider, recording, kernel };
+        let subjects = Subjects::find(&given.options)?;
+        let (pid, world, module) = first(&given, &subjects, &notices)?;
+        if is_in_kernel {
+            kernel::check(&module)?;
+        }
+        Ok(Front { given, subjects, pid, world, module, notices, clock, began })
+    }
+
+    /// The text form of the intermediate representation.
+    pub fn ir(&self) -> String {
+        weir_ir::text::print(&self.module)
+    }
+
+    /// Compiles and verifies the programs, and plans each place.
+    pub fn plan(self) -> Result<Planned, Failure> {
+        let (compiled, verified) = self.given.back(&self.module)?;
+        let found = Instant::now();
+        let missing = self.module.missing_probes;
+        let sites = stages::sites(&compiled, missing, &self.world).map_err(Failure::Refused)?;
+        if self.given.options.is_verbose() && !sites.is_empty() {
+            self.notices.send(Notice::Compiled {
+                places: sites.len(),
+                what: stages::places(&sites),
+                compiled: found - self.began,
+                planned: found.elapsed(),
+            });
+        }
+        let plan = Plan { compiled, verified, sites, missing };
+        let Front { given, subjects, pid, notices, clock, .. } = self;
+        Ok(Planned { given, subjects, pid, plan, notices, clock })
+    }
+}
+
+/// A script as programs and places.
+pub struct Planned {
+    given: Given,
+    subjects: Subjects,
+    pid: Option<i32>,
+    plan: Plan,
+    notices: Notices,
+    clock: Option<Clock>,
+}
+
+impl Planned {
+    /// The text form of the eBPF programs.
+    pub fn ebpf(&self) -> String {
+        weir_ebpf::asm::print(&self.plan.compiled.object)
+    }
+
+    /// One line a place: where, how it would be patched and its return caught, or why not.
+    pub fn sites(&self) -> String {
+        emit::sites(&self.plan.sites)
+    }
+
+    /// The machine code of each program.
+    pub fn asm(&self) -> Result<String, Failure> {
+        emit::asm(&self.plan, self.pid)
+    }
+
+    /// Makes all that can fail before a process is touched.
+    pub fn ready(self) -> Result<Run, Failure> {
+        let Planned { given, subjects, pid, plan, notices, clock } = self;
+        match given.kernel {
+            None => required::feasible(&plan)?,
+            Some(_) => kernel::check_namespace()?,
+        }
+        required::placed(&given.options, &plan, &subjects)?;
+        let probes = label(&plan.compiled, given.session_name());
+        let warned = notices.clone();
+        let run = notes::Run {
+            script: &given.source.text,
+            probes: &probes,
+            is_verbose: given.options.is_verbose(),
+            warn: notes::Warn::with(move |warning| warned.send(Notice::Note(warning.to_owned()))),
+        };
+        let groups =
+            plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);
+        let guard = Guard::new(given.options.policy.as_deref(), given.options.budget, run)?;
+        let (mut recorder, mut flight) = (None, None);
+        let is_quiet = given.options.is_quiet();
+        if let Some(recording) = &given.recording {
+            let (options, fields) = (&recording.options, recording.context_fields());
+            match &options.snapshots {
+                Some(_) => {
+                    flight = Some(Flight::create(options, &plan.compiled, fields, &notices, is_quiet)?)
+                }
+                None => recorder = Some(Recorder::create(options, &plan.compiled, fields, &notices)?),
+            }
+        }
+        let mask = SigSet::thread_get_mask().context("the signal mask").map_err(Failure::Machine)?;
+        let (after, plan) = (RefCell::default(), Rc::new(plan));
+        let shared = Shared { given, plan, subjects, guard, groups, after, mask, notices };
+        Ok(Run { shared: Rc::new(shared), first: pid, recorder, flight, clock })
+    }
+}
+
+/// A run that is ready to begin.
+pub struct Run {
+    pub(crate) shared: Rc<Shared>,
+    /// The process that the script was compiled for.
+    pub(crate) first: Option<i32>,
+    /// Where events go.
+    pub(crate) recorder: Option<Recorder>,
+    /// The same where they stay in the rings.
+    pub(crate) flight: Option<Flight>,
+    pub(crate) clock: Option<Clock>,
+}
+
+impl Run {
+    /// All steps at once. Signals that the calling thread has blocked now are blocked in the command.
+    pub fn new(script: Script, options: Options, notices: Notices) -> Result<Run, Failure> {
+        Front::new(script, options, notices)?.plan()?.ready()
+    }
+}
+
+impl fmt::Debug for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Front").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planned").field("places", &self.plan.sites.len()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("first", &self.first).finish_non_exhaustive()
+    }
+}
+
+/// The process that the script is compiled for at first, and what it means there: of those that were given, the first
+/// that it means something for. The others are looked at later. Where none was given by its number, one of those that are
+/// selected now, or else this machine.
+fn first(
+    given: &Given,
+    subjects: &Subjects,
+    notices: &Notices,
+) -> Result<(Option<i32>, Binaries, Module), Failure> {
+    let warn = &mut |source: &SourceFile, warnings: &[_]| warned(notices, source, warnings);
+    let mut failed = None;
+    let pids = &subjects.selection.pids;
+    let selected = if pids.is_empty() { subjects.selected() } else { Vec::new() };
+    for &pid in pids.iter().chain(&selected) {
+        let checked = match given.kernel {
+            // It is neither stopped nor changed.
+            Some(_) => weir_probe::target::check_program(pid),
+            None => weir_probe::target::check(pid),
+        };
+        let tried = checked.map_err(Failure::from).and_then(|()| {
+            let world = binaries(Some(pid))?;
+            let module = given.module(&world, warn)?;
+            Ok((Some(pid), world, module))
+        });
+        match tried {
+            Ok(found) => return Ok(found),
+            Err(failure) => failed = failed.or(Some(failure)),
+        }
+    }
+    match failed {
+        Some(failure) if !pids.is_empty() => Err(failure),
+        failed => {
+            let command = given.options.command.as_deref();
+            let program = command.and_then(|words| words.first().cloned());
+            let world = Binaries::of_machine(program, places());
+            let module = given.module(&world, warn).or_else(|of_machine| {
+                // A command that is not there has no probes either.
+                if let Some(words) = command {
+                    weir_probe::launch::find(words, places().path_env.as_deref())?;
+                }
+                // What was said of a process says more than what it means for none.
+                Err(failed.unwrap_or(of_machine))
+            })?;
+            Ok((None, world, module))
+        }
+    }
+}

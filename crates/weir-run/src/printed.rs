@@ -1,0 +1,106 @@
+//! Records that are printed as they come.
+
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_event::Schema;
+use weir_rt::segment::Segment;
+
+use crate::clock::now_ns;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::part::Round;
+use crate::shared::Shared;
+use crate::sink::{Ending, Finished, READ_INTERVAL, Sink};
+
+/// How long the end of a run waits for records that are being written. A reader gives up on one after a tenth of a second.
+const REST_WAIT: Duration = Duration::from_millis(200);
+
+/// Records read in a row before all else is looked at again.
+const RECORDS_PER_ROUND: usize = 4096;
+
+pub(crate) struct Printed {
+    shared: Rc<Shared>,
+    ring: usize,
+}
+
+impl Printed {
+    pub(crate) fn new(shared: Rc<Shared>) -> Printed {
+        let ring = shared.plan.compiled.ring as usize;
+        Printed { shared, ring }
+    }
+
+    fn report_lost(&self, segment: &Segment, output: &mut Output) -> Result<(), Failure> {
+        output.tell_lost(segment.ring_counters(self.ring).dropped, false)?;
+        output.flush()
+    }
+
+    /// All that is there now, also where those that write it go on; but for what is being written for long.
+    fn read_rest(&self, segment: &Segment, output: &mut Output) -> Result<(), Failure> {
+        let began = now_ns();
+        let mut ring = segment.ring(self.ring);
+        let (mark, waits_until) = (ring.mark(), Instant::now() + REST_WAIT);
+        let mut left = mark.records_max;
+        while left > 0 && !ring.has_read(&mark) {
+            match ring.next() {
+                Some(record) => {
+                    left -= 1;
+                    output.record(segment, &record.bytes)?;
+                }
+                None if Instant::now() >= waits_until => break,
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        if ring.has_read(&mark) {
+            output.symbols.note_drained(began);
+        }
+        self.report_lost(segment, output)
+    }
+}
+
+impl Sink for Printed {
+    fn read(&mut self, round: &mut Round<'_>) -> Result<(), Failure> {
+        let (segment, output) = (round.segment, &mut *round.output);
+        let began = now_ns();
+        for _ in 0..RECORDS_PER_ROUND {
+            let Some(record) = segment.ring(self.ring).next() else {
+                output.symbols.note_drained(began);
+                break;
+            };
+            output.record(segment, &record.bytes)?;
+        }
+        self.report_lost(segment, output)
+    }
+
+    fn until(&self, is_written: bool) -> Duration {
+        if is_written { READ_INTERVAL } else { Duration::MAX }
+    }
+
+    fn end(self: Box<Self>, round: &mut Round<'_>, ending: &Ending<'_>) -> Result<Finished, Failure> {
+        let (segment, output) = (round.segment, &mut *round.output);
+        self.read_rest(segment, output)?;
+        (ending.run_end)()?;
+        output.ends();
+        self.read_rest(segment, output)?;
+        if ending.is_over {
+            // What END prints may come after a record that is never finished.
+            for record in segment.ring(self.ring).drain_dead() {
+                output.record(segment, &record.bytes)?;
+            }
+        }
+        let first = self.shared.plan.compiled.callee_maps;
+        let shown = first_of_decider(output.schema(), first);
+        let decider = self.shared.given.decider.as_ref();
+        output.print_all(segment, &|index| {
+            let decider = decider.filter(|_| index >= shown)?;
+            Some(decider.entries(segment, first, index - shown))
+        })?;
+        Ok(Finished::default())
+    }
+}
+
+/// Where the maps of `--program` begin in the schema, the first of which has this number in the object.
+fn first_of_decider(schema: &Schema, first: u32) -> usize {
+    schema.maps.iter().position(|map| map.map_index >= first).unwrap_or(schema.maps.len())
+}

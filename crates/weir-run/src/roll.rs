@@ -1,0 +1,857 @@
+//! Who is to be traced, and is enrolled: those that the command line names, those that come later, and their children.
+//!
+//! In: [`Subjects`], what the run [`Shared`]s. Out: processes that are attached to, for [`Targets`], and a [`ProcessLine`] for each.
+//! [`enrol`](crate::enrol) knows when a process is ready; here it is looked at, and attached to. One that cannot be is
+//! told, by its reason, and left alone: it ends nothing. Of the places that a script names those are probed that the process
+//! has.
+
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, Uid, sysconf};
+use weir_policy::facts;
+use weir_probe::launch::Exec;
+use weir_probe::{Allowance, ChildHold, Children, Error, kin, open_child, scan, target};
+use weir_process::Origin;
+use weir_process::processes::{Process, ProcessId, Processes};
+use weir_process::watch::{LOOK_INTERVAL, Watcher};
+use weir_report::{ProcessCounts, ProcessLine, ProcessOutcome};
+use weir_rt::segment::Segment;
+use weir_source::printable;
+use weir_symbols::maps;
+
+use crate::enrol::{Candidate, Declined, Enrolment, Sight};
+use crate::failure::Failure;
+use crate::intercept::Intercept;
+use crate::notice::{Notice, ms, note};
+use crate::one::One;
+use crate::plan::Plan;
+use crate::shared::Shared;
+use crate::stages::Site;
+use crate::subjects::Subjects;
+use crate::targets::Targets;
+use crate::world::binaries;
+
+/// How long processes are attached to before what they wrote is read again.
+const ROUND_MAX: Duration = Duration::from_millis(20);
+
+/// How often processes are looked for at most because one asks for it.
+const HURRIED_INTERVAL: Duration = Duration::from_millis(1);
+
+/// A process that has run for so long has loaded what it needs at first.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
+/// The kernel tells in ticks when a process began: it may be so much later.
+const START_RESOLUTION: Duration = Duration::from_millis(10);
+
+/// How long processes are tried to be taken over whose recording goes on until then.
+const HANDING_OVER_MAX: Duration = Duration::from_secs(3);
+
+/// How often a process is tried that does not stop in time.
+pub(super) const STOP_TRIES: u32 = 3;
+
+/// How long a recording that ends waits for the next one to come to children that are theirs now.
+const TAKEN_CHILDREN_MAX: Duration = Duration::from_secs(30);
+
+/// So many tries count as one of a process that was traced already.
+const AGAIN_TRIES: u32 = 30;
+
+/// A command that nothing is traced of any more is reported to run on after so long: one that is ending has no memory to trace before it
+/// has ended.
+const UNTRACED_AFTER: Duration = Duration::from_millis(100);
+
+/// Processes that are not traced are told of as they come, so many; with -v all are. The end has the count.
+const REFUSALS_TOLD_MAX: u32 = 5;
+
+/// The same of processes of other users.
+const LEFT_OUT_TOLD_MAX: u32 = 5;
+
+/// What a process of another root and program runs on: device and inode of both.
+type World = [(u64, u64); 2];
+
+/// The processes that a run may come to trace.
+pub(crate) struct Roll {
+    shared: Rc<Shared>,
+    maps: Arc<Segment>,
+    enrolment: Enrolment,
+    /// Stops processes before they run unprobed, where that is possible.
+    intercept: Option<Intercept>,
+    /// Forked children that wait to be attached to, where any can.
+    children: Option<Children>,
+    /// Of an interception that has ended, and of children that were not awaited any more.
+    not_held: u64,
+    /// The command, or those that were given by number.
+    named: Vec<i32>,
+    ready: VecDeque<Candidate>,
+    /// What the script means in other roots, where it means something.
+    plans: HashMap<World, Option<Rc<Plan>>>,
+    looked: Option<Instant>,
+    /// When nobody was left.
+    alone: Option<Instant>,
+    /// When nobody but the command was left.
+    untraced: Option<Instant>,
+    is_untraced_told: bool,
+    /// Processes of other users.
+    left_out: u32,
+    /// When the run began, since boot.
+    began: Duration,
+    /// Since when another recording takes its processes over.
+    handed_over: Option<Instant>,
+    refusals_told: Cell<u32>,
+    away: Away,
+    /// Processes that ran before they were attached to, and for how long at most.
+    late: (u64, Duration),
+    /// Files that the script names and no process has mapped yet, where one is waited for.
+    unseen: BTreeSet<String>,
+}
+
+/// Time that traced processes were other programs, and not attached to.
+#[derive(Default)]
+struct Away {
+    /// Those that are now, since when.
+    since: HashMap<i32, Instant>,
+    execs: u64,
+    /// Those that were stopped before they ran.
+    execs_held: u64,
+    sum: Duration,
+}
+
+impl Away {
+    fn begins(&mut self, pid: i32, now: Instant) {
+        self.execs += 1;
+        self.since.entry(pid).or_insert(now);
+    }
+
+    /// The program that `pid` executes was stopped before it ran.
+    fn is_held(&mut self, pid: i32) {
+        if self.since.remove(&pid).is_some() {
+            self.execs_held += 1;
+        }
+    }
+
+    fn ends(&mut self, pid: i32, now: Instant) {
+        let since = self.since.remove(&pid);
+        self.sum += since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+    }
+}
+
+impl Roll {
+    /// `began`: since boot, before the first process that is probed ran on: what that starts at once comes later.
+    pub(crate) fn new(
+        shared: Rc<Shared>,
+        maps: Arc<Segment>,
+        intercept: Option<Intercept>,
+        children: Option<Children>,
+        began: Duration,
+    ) -> Roll {
+        let Subjects { selection, processes } = &shared.subjects;
+        let watcher = Watcher::new(processes.clone(), selection.clone(), std::process::id() as i32);
+        let mut enrolment = Enrolment::new(watcher, shared.plan.binaries().len());
+        if intercept.is_some() && children.is_some() {
+            enrolment.be_exact();
+        }
+        let (ready, plans) = (VecDeque::new(), HashMap::new());
+        let (named, looked, alone) = (Vec::new(), None, None);
+        let (refusals_told, away, unseen) = (Cell::new(0), Away::default(), BTreeSet::new());
+        let late = (0, Duration::ZERO);
+        Roll {
+            shared,
+            maps,
+            enrolment,
+            intercept,
+            children,
+            not_held: 0,
+            named,
+            ready,
+            plans,
+            looked,
+            alone,
+            untraced: None,
+            is_untraced_told: false,
+            left_out: 0,
+            began,
+            handed_over: None,
+            refusals_told,
+            away,
+            late,
+            unseen,
+        }
+    }
+
+    /// Those that are traced from the beginning, and those that rules select now; what became of each, unless it is to be
+    /// quiet.
+    pub(crate) fn first(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
+        let mut lines = Vec::new();
+        for one in &targets.all {
+            let pid = one.pid();
+            let Some(process) = self.shared.subjects.processes.process(pid) else { continue };
+            self.enrolment.adopt(process.id);
+            self.named.push(pid);
+            let is_given = self.shared.subjects.selection.pids.contains(&pid);
+            let origin = if is_given { Origin::Given } else { Origin::Command };
+            let candidate = Candidate::new(process, origin);
+            lines.push(self.line(&candidate, Ok(one.attachment.probes())));
+        }
+        self.find(Instant::now())?;
+        let (mut refused, until) = (None, Instant::now() + HANDING_OVER_MAX);
+        loop {
+            while let Some(candidate) = self.ready.pop_front() {
+                lines.extend(self.enrol(candidate, None, targets, &mut refused)?);
+            }
+            // The other ends then, and lets go of those that are left.
+            if !self.shared.takes_over() || !self.enrolment.has_tried() || Instant::now() >= until {
+                break;
+            }
+            thread::sleep(LOOK_INTERVAL);
+            self.find(Instant::now())?;
+        }
+        self.update_scope();
+        self.tell_left_out();
+        if let (Some(failure), true) = (refused, targets.all.is_empty()) {
+            return Err(failure);
+        }
+        let is_quiet = self.shared.given.options.is_quiet();
+        let is_nobody = targets.all.is_empty() && !self.enrolment.has_loading();
+        if is_nobody && self.shared.subjects.selection.is_standing() && !is_quiet {
+            let rules: Vec<String> =
+                self.shared.subjects.selection.rules.iter().map(ToString::to_string).collect();
+            note!(self.shared.notices, "no process is traced yet; waiting for {}", rules.join(", or "));
+        }
+        Ok(self.tell(lines))
+    }
+
+    /// Attaches to who has come, and to who executes another program; what became of each.
+    pub(crate) fn look(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
+        let now = Instant::now();
+        self.drop_replaced(targets, now, None);
+        if let Some(groups) = &self.shared.groups {
+            groups.borrow_mut().look(targets.all.iter().map(|one| &one.attachment));
+        }
+        targets.ended().iter().for_each(|pid| self.shared.guard.detached(*pid));
+        let mut lines = self.attach_intercepted(targets)?;
+        let asked = self.children.as_ref().and_then(Children::asked);
+        if asked.is_some()
+            && let Some(rest) = self.looked.and_then(|looked| HURRIED_INTERVAL.checked_sub(looked.elapsed()))
+        {
+            // However many ask.
+            thread::sleep(rest);
+        }
+        let now = Instant::now();
+        let is_looked =
+            asked.is_some() || self.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_INTERVAL);
+        if is_looked {
+            self.looked = Some(now);
+            if asked.is_some() {
+                self.enrolment.hurry();
+            }
+            self.find(now)?;
+            for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
+                if self.shared.subjects.processes.process(pid).is_none_or(|process| !process.has_program) {
+                    self.away.ends(pid, now);
+                }
+            }
+            if targets.have_ended() {
+                let processes = &self.shared.subjects.processes;
+                self.enrolment.forget(&|id| !lives(processes, id));
+            }
+        }
+        while let Some(candidate) = self.ready.pop_front() {
+            lines.extend(self.enrol(candidate, None, targets, &mut None)?);
+            // Processes that are blocked wait for it.
+            lines.extend(self.attach_intercepted(targets)?);
+            if let Some(children) = &self.children {
+                children.work();
+            }
+            if now.elapsed() >= ROUND_MAX {
+                break;
+            }
+        }
+        if let (Some(children), Some(number)) = (&self.children, asked) {
+            // Those that are to be tried again are not done with.
+            let is_done = self.ready.is_empty() && !self.enrolment.has_tried();
+            if is_done { children.answer(number) } else { children.work() }
+        }
+        if is_looked || !lines.is_empty() {
+            self.update_scope();
+            self.tell_left_out();
+        }
+        Ok(self.tell(lines))
+    }
+
+    /// Of processes that have the name and another user.
+    fn tell_left_out(&mut self) {
+        for left in self.shared.subjects.selection.users.left_out() {
+            self.left_out += 1;
+            if self.left_out > LEFT_OUT_TOLD_MAX || self.shared.given.options.is_quiet() {
+                continue;
+            }
+            let name = |user: &u32| facts::user(Uid::from_raw(*user)).to_string();
+            let meant: Vec<String> = self.shared.subjects.selection.users.meant().iter().map(name).collect();
+            note!(
+                self.shared.notices,
+                "process {} ({}) of user {} is left out: by name this run traces the processes of user {}; --any-user traces all",
+                left.pid,
+                printable(&left.comm),
+                name(&left.user),
+                meant.join(", ")
+            );
+        }
+    }
+
+    /// Drops the attachments of processes that have executed another program. `held`: one that is stopped, and about to be attached to again.
+    fn drop_replaced(&mut self, targets: &mut Targets, now: Instant, held: Option<i32>) {
+        for pid in targets.look() {
+            if self.named.contains(&pid) && held != Some(pid) {
+                self.tell_replaced(pid);
+            }
+            self.shared.guard.detached(pid);
+            self.follow(pid, now);
+        }
+    }
+
+    /// Attaches to processes that are blocked in execve(2) or open(2) of a probed file, and lets them run.
+    fn attach_intercepted(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
+        let mut lines = Vec::new();
+        let events = self.intercept.as_ref().map(Intercept::events).unwrap_or_default();
+        for event in events {
+            let pid = event.pid();
+            // A process that escapes is found later, like any other.
+            let Some(exec) = event.hold() else { continue };
+            // execve(2) has replaced the memory that it was probed in.
+            if targets.all.iter().any(|one| one.pid() == pid) {
+                self.drop_replaced(targets, Instant::now(), Some(pid));
+            }
+            let Some(process) = self.shared.subjects.processes.process(pid) else { continue };
+            let Some(origin) = self.origin_of(&process) else { continue };
+            let known = self.enrolment.adopt_held(process.id);
+            // It was found at the same time.
+            let at = self.ready.iter().position(|candidate| candidate.process.id == process.id);
+            let known = known.or(at.and_then(|at| self.ready.remove(at)));
+            let origin = known.as_ref().map_or(origin, |known| known.origin.clone());
+            if let Some(since) = known.and_then(|known| known.loose) {
+                self.late = (self.late.0 + 1, self.late.1.max(since.elapsed()));
+            }
+            self.away.is_held(pid);
+            let candidate = Candidate::new(process, origin);
+            lines.extend(self.enrol(candidate, Some(exec), targets, &mut None)?);
+        }
+        Ok(lines)
+    }
+
+    /// Why an intercepted process is traced; none if it is not.
+    fn origin_of(&self, process: &Process) -> Option<Origin> {
+        let intercept = self.intercept.as_ref()?;
+        if intercept.is_selected(process.id.pid) {
+            return Some(Origin::Exec);
+        }
+        let rule = self.shared.subjects.selection.rule_for(process, &self.shared.subjects.processes);
+        let by_parent = || intercept.descends(process.id.pid).then_some(Origin::ChildOf(process.parent));
+        rule.map(|rule| rule.origin()).or_else(by_parent)
+    }
+
+    fn update_scope(&self) {
+        if let Some(intercept) = &self.intercept {
+            intercept.set_selected(self.enrolment.selected().collect());
+        }
+    }
+
+    /// Forked children of processes that were handed over have this run's probes until the other attaches to them: they are waited for, since they
+    /// would run unprobed without this run. Those that it does not come to are counted.
+    fn await_taken_children(&mut self) {
+        let (Some(children), Some(_)) = (&self.children, self.handed_over) else { return };
+        let (own, until) = (std::process::id(), Instant::now() + TAKEN_CHILDREN_MAX);
+        let is_left = |pid: &i32| scan::has_inherited_of(*pid, own);
+        let left =
+            || self.shared.subjects.processes.pids().unwrap_or_default().into_iter().filter(is_left).count();
+        let mut count = left();
+        while count > 0 && Instant::now() < until {
+            children.work();
+            thread::sleep(HURRIED_INTERVAL);
+            count = left();
+        }
+        self.not_held += count as u64;
+    }
+
+    /// From now on nothing is intercepted, and all processes run on.
+    pub(crate) fn stop_intercepting(&mut self) {
+        self.await_taken_children();
+        self.not_held = self.not_held();
+        (self.intercept, self.children) = (None, None);
+    }
+
+    /// Another recording takes the processes over, and intercepts others.
+    pub(crate) fn hand_over(&mut self, targets: &mut Targets) {
+        targets.hand_over();
+        self.handed_over = Some(Instant::now());
+        self.not_held += self.intercept.take().map_or(0, |intercept| intercept.not_held());
+    }
+
+    /// Nothing of the processes is to be touched.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over.is_some()
+    }
+
+    /// Forked children that wait are the other's.
+    pub(crate) fn keep_children_waiting(&self) {
+        if let Some(children) = &self.children {
+            children.work();
+        }
+    }
+
+    /// The other has failed to take them over: those that it had are attached to again. What this one had put in there may be left.
+    pub(crate) fn take_back(&mut self, targets: &mut Targets) {
+        self.shared.undo_own();
+        let since = self.handed_over.take().map_or(Duration::ZERO, |at| at.elapsed());
+        for pid in targets.take_back() {
+            self.shared.guard.detached(pid);
+            let Some(process) = self.shared.subjects.processes.process(pid) else { continue };
+            self.late = (self.late.0 + 1, self.late.1.max(since));
+            if !self.shared.given.options.is_quiet() {
+                note!(
+                    self.shared.notices,
+                    "process {pid} was taken over by a recording that failed, and is attached to again: what came in {} at most is missing here",
+                    ms(since)
+                );
+            }
+            self.enrolment.again(process, Instant::now());
+        }
+        self.intercept = Intercept::start(&self.shared, &self.named, false);
+        self.update_scope();
+    }
+
+    /// How many processes in scope were allowed to run unprobed.
+    pub(crate) fn not_held(&self) -> u64 {
+        let unanswered = self.children.as_ref().map_or(0, |children| children.unanswered().into());
+        self.not_held + unanswered + self.intercept.as_ref().map_or(0, Intercept::not_held)
+    }
+
+    /// A descriptor that is readable when a forked child waits.
+    pub(crate) fn has_children(&self) -> Option<BorrowedFd<'_>> {
+        self.children.as_ref().and_then(Children::bell)
+    }
+
+    /// A descriptor that is readable when a process waits for weir.
+    pub(crate) fn has_intercepted(&self) -> Option<BorrowedFd<'_>> {
+        self.intercept.as_ref().map(Intercept::has_events)
+    }
+
+    /// A process that was given executes another program before it was attached to.
+    pub(crate) fn replaced(&mut self, pid: i32) {
+        self.named.push(pid);
+        self.tell_replaced(pid);
+        self.follow(pid, Instant::now());
+    }
+
+    fn follow(&mut self, pid: i32, now: Instant) {
+        if let Some(process) = self.shared.subjects.processes.process(pid) {
+            self.away.begins(pid, now);
+            self.enrolment.replaced(process, now);
+        }
+    }
+
+    fn tell(&self, lines: Vec<ProcessLine>) -> Vec<ProcessLine> {
+        let (is_verbose, is_quiet) =
+            (self.shared.given.options.is_verbose(), self.shared.given.options.is_quiet());
+        for line in &lines {
+            let is_refused = matches!(line.outcome, ProcessOutcome::Refused { .. });
+            let told = self.refusals_told.get();
+            if is_verbose || is_refused && !is_quiet && told < REFUSALS_TOLD_MAX {
+                self.refusals_told.set(told + u32::from(is_refused));
+                self.shared.notices.send(Notice::Process(line.clone()));
+            }
+        }
+        if is_quiet { Vec::new() } else { lines }
+    }
+
+    fn tell_replaced(&self, pid: i32) {
+        if !self.shared.given.options.is_quiet() {
+            note!(
+                self.shared.notices,
+                "process {pid} executed another program; it is traced again if that has what is probed"
+            );
+        }
+    }
+
+    /// Somebody waits to be attached to.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Nobody is traced, and nobody will be, and the command, if there is one, has ended.
+    pub(crate) fn is_over(&mut self, targets: &Targets, does_command_run: bool) -> bool {
+        let is_alone = targets.have_ended() && self.ready.is_empty() && !self.enrolment.has_waiting();
+        if !is_alone || self.shared.subjects.selection.is_standing() {
+            (self.alone, self.untraced) = (None, None);
+            return false;
+        }
+        if does_command_run {
+            let untraced_for = self.untraced.get_or_insert_with(Instant::now).elapsed();
+            let is_due = untraced_for >= UNTRACED_AFTER && !self.shared.given.options.is_quiet();
+            if is_due && !std::mem::replace(&mut self.is_untraced_told, true) {
+                note!(self.shared.notices, "the command runs on, and nothing of it is traced any more");
+            }
+            self.alone = None;
+            return false;
+        }
+        if !self.shared.subjects.selection.follow.is_on() {
+            return true;
+        }
+        // A child of the last may not have been seen yet. Where children wait for weir, and who executes a probed program does, one look is enough.
+        if self.intercept.is_some() && self.children.is_some() {
+            self.enrolment.hurry();
+            let is_found = self.find(Instant::now()).is_ok();
+            return is_found && self.ready.is_empty() && !self.enrolment.has_waiting();
+        }
+        self.alone.get_or_insert_with(Instant::now).elapsed() >= 2 * LOOK_INTERVAL
+    }
+
+    /// What a process maps is not waited for any more.
+    fn seen(&mut self, plan: &Plan, pid: i32) {
+        if !self.unseen.is_empty() {
+            let names = names_mapped(plan, pid);
+            self.unseen.retain(|name| !names.contains(name));
+        }
+    }
+
+    /// The files that the script names and that no process mapped, of those that were waited for.
+    pub(crate) fn unseen(&self) -> &BTreeSet<String> {
+        &self.unseen
+    }
+
+    /// The command does not map these yet: one that it executes may.
+    pub(crate) fn await_files(&mut self, names: BTreeSet<String>) {
+        self.unseen = names;
+    }
+
+    pub(crate) fn counts(&mut self) -> ProcessCounts {
+        let now = Instant::now();
+        for pid in self.away.since.keys().copied().collect::<Vec<_>>() {
+            self.away.ends(pid, now);
+        }
+        let (late, late_most) = self.late;
+        let (execs, execs_held, away) = (self.away.execs, self.away.execs_held, self.away.sum);
+        let not_held = self.not_held();
+        let counts = self.enrolment.counts();
+        // Those that were to be attached to at this moment.
+        let loose = self.ready.iter().filter(|candidate| candidate.loose.is_some()).count() as u64;
+        let gone = counts.gone + loose;
+        ProcessCounts { execs, execs_held, away, late, late_most, not_held, gone, ..counts }
+    }
+
+    /// Finds processes that are to be attached to now.
+    fn find(&mut self, now: Instant) -> Result<(), Failure> {
+        let own = std::process::id();
+        // weir's watchdog shares its memory.
+        let is_own = |pid: i32| kin::share_memory(pid, own as i32) == Some(true);
+        let inherits = |pid: i32| inherited(pid, &self.shared).is_some() && !is_own(pid);
+        let (shared, plans) = (&*self.shared, std::cell::RefCell::new(&mut self.plans));
+        let (plan, processes) = (&shared.plan, &shared.subjects.processes);
+        let see = |candidate: &Candidate| {
+            let elsewhere = |pid: i32| plan_elsewhere(shared, &mut plans.borrow_mut(), pid);
+            let is_handed_over = shared.is_handed_over(candidate.process.id.pid);
+            see(plan, &elsewhere, processes, candidate, now, is_handed_over)
+        };
+        let found = self.enrolment.ready(now, &inherits, &see);
+        let found = found.map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
+        self.ready.extend(found);
+        Ok(())
+    }
+
+    /// Attaches to a process, if it can be. `held`: it is stopped, and has not begun to run. `refused`: the first failure of those that can not.
+    fn enrol(
+        &mut self,
+        mut candidate: Candidate,
+        held: Option<Exec>,
+        targets: &mut Targets,
+        refused: &mut Option<Failure>,
+    ) -> Result<Option<ProcessLine>, Failure> {
+        let now = Instant::now();
+        let pid = candidate.process.id.pid;
+        let parent = inherited(pid, &self.shared);
+        let waits = parent.as_ref().is_some_and(|parent| parent.children_wait);
+        let is_held = held.is_some() || self.shared.is_handed_over(pid);
+        let failure = match self.attach(&mut candidate, held, parent.as_ref().map(|_| waits)) {
+            Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
+                let mut line = self.line(&candidate, Ok(one.attachment.probes()));
+                // Nothing of it has run unprobed.
+                let is_held = is_held || waits && candidate.loose.is_none();
+                if let (true, ProcessOutcome::Traced { unprobed, .. }) = (is_held, &mut line.outcome) {
+                    *unprobed = Some(Duration::ZERO);
+                }
+                self.away.ends(one.pid(), Instant::now());
+                // One that executed another program is counted by that.
+                let is_late = !is_held && candidate.replaced.is_none();
+                if let Some(unprobed) = self.unprobed(&candidate).filter(|_| is_late) {
+                    self.late = (self.late.0 + 1, self.late.1.max(unprobed));
+                }
+                self.enrolment.attached();
+                targets.all.push(one);
+                return Ok(Some(line));
+            }
+            // It has mapped what it had when it was seen, and executes it at this moment.
+            Ok(one) if candidate.tries < STOP_TRIES && one.is_in_between() => {
+                self.shared.guard.detached(one.pid());
+                self.enrolment.declined(candidate, Declined::NotNow, now);
+                return Ok(None);
+            }
+            Ok(one) => {
+                self.shared.guard.detached(one.pid());
+                let refusal = one.attachment.outcomes().iter().find_map(|outcome| outcome.as_ref().err());
+                let refusal = refusal.map(|refusal| (refusal.code(), refusal.to_string()));
+                let refusal = refusal.unwrap_or_default();
+                let line = self.line(&candidate, Err(refusal.clone()));
+                self.enrolment.declined(candidate, Declined::Refused(refusal.0), now);
+                return Ok(Some(line));
+            }
+            Err(failure @ Failure::Bug(_)) => return Err(failure),
+            Err(failure) => failure,
+        };
+        // One that this run has had already is not given up soon.
+        let tries =
+            if candidate.origin == Origin::Again { candidate.tries / AGAIN_TRIES } else { candidate.tries };
+        // A child is tried in one stop first.
+        let tries = if parent.is_some() { tries.saturating_sub(STOP_TRIES - 1) } else { tries };
+        let why = declined(&failure, tries);
+        if why == Declined::NotNow && failure.of_process().is_some_and(Error::is_of_stop) {
+            self.shared.undo_own();
+        }
+        // A forked child that is held runs no further to where it has room.
+        candidate.in_steps |= matches!(failure.of_process(), Some(Error::NoStack { .. }));
+        let line = match &why {
+            Declined::Refused(code) => Some(self.line(&candidate, Err((code.clone(), failure.to_string())))),
+            Declined::Gone | Declined::NotNow => None,
+        };
+        self.enrolment.declined(candidate, why, now);
+        if line.is_some() {
+            refused.get_or_insert(failure);
+        }
+        Ok(line)
+    }
+
+    /// `child`: it has its parent's probes, and whether it waits at the first of them.
+    fn attach(
+        &mut self,
+        candidate: &mut Candidate,
+        held: Option<Exec>,
+        child: Option<bool>,
+    ) -> Result<One, Failure> {
+        let (shared, pid) = (self.shared.clone(), candidate.process.id.pid);
+        match held {
+            None if shared.is_handed_over(pid) => {
+                shared.take_over(pid, |holds| self.attach_once(candidate, None, child, holds))
+            }
+            held => self.attach_once(candidate, held, child, false),
+        }
+    }
+
+    /// `holds` as in [`Shared::open_within`].
+    fn attach_once(
+        &mut self,
+        candidate: &mut Candidate,
+        held: Option<Exec>,
+        child: Option<bool>,
+        holds: bool,
+    ) -> Result<One, Failure> {
+        let (id, own) = (candidate.process.id, self.shared.plan.clone());
+        let held = match held {
+            Some(exec) => {
+                self.shared.admit(id.pid, &own)?;
+                Some(exec.into_target(&own.file_identities())?)
+            }
+            None => None,
+        };
+        let plan = match maps_of(&own, id.pid) {
+            Some(0) => plan_elsewhere(&self.shared, &mut self.plans, id.pid).unwrap_or_else(|| own.clone()),
+            _ => own.clone(),
+        };
+        let allowance = self.shared.admit(id.pid, &plan)?;
+        let target = match (held, child) {
+            (Some(mut target), _) => {
+                target.allow(allowance);
+                target
+            }
+            (None, Some(waits)) => {
+                // One that does not wait would be past its first hits, and one that may be stopped for some ms alone is held in vain.
+                let is_patient = waits && allowance.stop >= Allowance::default().stop;
+                let tries_whole = if is_patient { STOP_TRIES } else { 1 };
+                let is_whole = candidate.tries < tries_whole && !candidate.in_steps;
+                let hold = if is_whole { ChildHold::Whole } else { ChildHold::InSteps };
+                open_child(id.pid, allowance, hold)?
+            }
+            (None, None) => self.shared.open_within(id.pid, allowance, holds)?,
+        };
+        // Its number may be another's by now; from here on it is the one that was opened.
+        if !lives(&self.shared.subjects.processes, id) {
+            return Err(Error::TargetGone { pid: id.pid }.into());
+        }
+        self.shared.admit(id.pid, &plan)?;
+        // A process that is held runs on in `enrol`, and may end soon.
+        self.seen(&plan, id.pid);
+        let runs_between = child.is_some() && !target.is_held();
+        // Where this fails, the probes that it had may be out, and its own are not in.
+        let had_probes = child.is_some() || target.is_taken();
+        let (before, now) = (candidate.loose, had_probes.then(Instant::now));
+        candidate.loose = before.or(now);
+        let prepared = self.shared.prepare(target, &self.maps, &plan)?;
+        let one = self.shared.enrol(prepared, plan);
+        let one = one.inspect_err(|_| self.shared.guard.detached(id.pid))?;
+        candidate.loose = before.or(now.filter(|_| runs_between));
+        Ok(one)
+    }
+
+    fn line(&self, candidate: &Candidate, outcome: Result<usize, (String, String)>) -> ProcessLine {
+        let pid = candidate.process.id.pid;
+        // It may be called otherwise since it was seen.
+        let comm = self.shared.subjects.processes.process(pid).map(|process| process.comm);
+        let comm = comm.unwrap_or_else(|| candidate.process.comm.clone());
+        let outcome = match outcome {
+            Ok(probes) => {
+                ProcessOutcome::Traced { probes: probes as u64, unprobed: self.unprobed(candidate) }
+            }
+            Err((code, message)) => ProcessOutcome::Refused { code, message },
+        };
+        ProcessLine { pid, comm, how: candidate.origin.to_string(), outcome }
+    }
+
+    /// For how long it ran without probes since the run began; none for those that ran before.
+    fn unprobed(&self, candidate: &Candidate) -> Option<Duration> {
+        if let Some(replaced) = candidate.replaced {
+            return Some(replaced.elapsed());
+        }
+        let loose = candidate.loose.map(|since| since.elapsed());
+        let Some(started) = started(candidate.process.id) else { return loose };
+        let is_later = started + START_RESOLUTION >= self.began && candidate.origin != Origin::Command;
+        is_later.then(|| since_boot().saturating_sub(started)).or(loose)
+    }
+}
+
+/// What a forked child of a process of this run, or of one that is taken over, has inherited, as long as it is not attached to.
+fn inherited(pid: i32, shared: &Shared) -> Option<scan::Probed> {
+    let probed = scan::probed(pid).ok()??;
+    let is_ours = probed.identity.controller_pid == std::process::id() || shared.is_of_before(&probed);
+    (probed.is_inherited() && is_ours).then_some(probed)
+}
+
+/// The process still runs.
+fn lives(processes: &Processes, id: ProcessId) -> bool {
+    processes.process(id.pid).is_some_and(|process| process.id == id && process.has_program)
+}
+
+/// What there is to say of a process now. `elsewhere`: what the script means in its own root.
+fn see(
+    plan: &Plan,
+    elsewhere: &dyn Fn(i32) -> Option<Rc<Plan>>,
+    processes: &Processes,
+    candidate: &Candidate,
+    now: Instant,
+    is_handed_over: bool,
+) -> Sight {
+    let id = candidate.process.id;
+    if !lives(processes, id) {
+        return Sight::Gone;
+    }
+    let parent = scan::probed(id.pid).ok().flatten().filter(scan::Probed::is_inherited);
+    let is_forked = parent.is_some();
+    let shares = |probed: scan::Probed| kin::share_memory(id.pid, probed.identity.target_pid as i32);
+    // In vfork(2) it may run in the memory of a forked child that is not attached to yet.
+    let in_vfork = || kin::share_memory(id.pid, candidate.process.parent) == Some(true);
+    if parent.and_then(shares) == Some(true) || is_forked && in_vfork() {
+        return Sight::Shares;
+    }
+    let files = match maps_of(plan, id.pid) {
+        Some(0) => elsewhere(id.pid).and_then(|plan| maps_of(&plan, id.pid)).unwrap_or(0),
+        Some(files) => files,
+        // Whoever tries to attach is told why it is not to be read.
+        None => plan.binaries().len(),
+    };
+    let age = started(id).map_or(Duration::ZERO, |started| since_boot().saturating_sub(started));
+    let is_old = |at: Instant| now.saturating_duration_since(at) >= SETTLED_AFTER;
+    // It has what its parent had.
+    let is_settled =
+        is_forked || is_handed_over || age >= SETTLED_AFTER && candidate.replaced.is_none_or(is_old);
+    Sight::Maps { files, is_settled }
+}
+
+/// How many of the files that `plan` probes a process maps; none where it is not to be looked at.
+fn maps_of(plan: &Plan, pid: i32) -> Option<usize> {
+    Some(mapped_of(plan, pid)?.len())
+}
+
+/// The files that `plan` probes and a process maps.
+fn mapped_of(plan: &Plan, pid: i32) -> Option<Vec<&weir_symbols::Binary>> {
+    let (mappings, root) = (target::read_mappings(pid).ok()?, target::root(pid));
+    let is_mapped = |binary: &&weir_symbols::Binary| {
+        let inside = binary.path().strip_prefix(&root).map(|inside| Path::new("/").join(inside));
+        maps::identity_of(&mappings, binary, inside.as_deref().unwrap_or(binary.path())).is_some()
+    };
+    Some(plan.binaries().into_iter().filter(is_mapped).collect())
+}
+
+/// The files of `plan` that a process maps, by the names that the script has for them.
+pub(super) fn names_mapped(plan: &Plan, pid: i32) -> BTreeSet<String> {
+    let mapped = mapped_of(plan, pid).unwrap_or_default();
+    let is_mapped = |site: &&Site| mapped.iter().any(|binary| std::ptr::eq(*binary, &*site.binary));
+    plan.sites.iter().filter(is_mapped).map(|site| site.path.clone()).collect()
+}
+
+/// What the script means for a process of another root, if it means something: found out once for each root and program.
+fn plan_elsewhere(
+    shared: &Shared,
+    plans: &mut HashMap<World, Option<Rc<Plan>>>,
+    pid: i32,
+) -> Option<Rc<Plan>> {
+    if target::shares_root(pid).unwrap_or(true) {
+        return None;
+    }
+    let file =
+        |name: &str| fs::metadata(format!("/proc/{pid}/{name}")).ok().map(|file| (file.dev(), file.ino()));
+    let world = [file("root/")?, file("exe")?];
+    let plan = plans.entry(world).or_insert_with(|| {
+        let plan = shared.given.for_another(&binaries(Some(pid)).ok()?, &shared.plan);
+        plan.ok().map(Rc::new)
+    });
+    plan.clone()
+}
+
+fn is_own_thread(tid: i32) -> bool {
+    Path::new(&format!("/proc/self/task/{tid}")).exists()
+}
+
+/// What a failure means for a process that nobody gave by its number.
+fn declined(failure: &Failure, tries: u32) -> Declined {
+    match failure.of_process() {
+        Some(Error::TargetGone { .. } | Error::NoProcess { .. } | Error::NoProgram { .. }) => Declined::Gone,
+        Some(Error::Replaced { .. } | Error::SharesMemory { .. } | Error::ChildPending { .. }) => {
+            Declined::NotNow
+        }
+        Some(error) if error.is_of_stop() && tries < STOP_TRIES => Declined::NotNow,
+        // It is let run the next time.
+        Some(Error::NoStack { .. }) if tries == 0 => Declined::NotNow,
+        // By a thread of weir's own, which holds it where it executes a program.
+        Some(Error::AlreadyTraced { tracer, .. }) if tries < STOP_TRIES && is_own_thread(*tracer) => {
+            Declined::NotNow
+        }
+        Some(error) => Declined::Refused(error.code().to_owned()),
+        None => Declined::Refused("refused".to_owned()),
+    }
+}
+
+pub(super) fn since_boot() -> Duration {
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from)
+}
+
+/// When it began, since boot.
+fn started(id: ProcessId) -> Option<Duration> {
+    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().filter(|ticks| *ticks > 0)?;
+    Some(Duration::from_secs_f64(id.start as f64 / ticks as f64))
+}

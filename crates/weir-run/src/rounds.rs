@@ -1,0 +1,379 @@
+//! What is done again and again while the targets run: records are read, intervals run, processes looked at, until it is time to end (exit(), somebody's
+//! word, the end of the targets).
+//!
+//! What a descriptor tells is seen at once: the end of a process, news of its libraries, what a supervisor says. What none tells is looked for,
+//! as often as it needs:
+//!
+//! | what | how often |
+//! |---|---|
+//! | records, of scripts that write any in a process (those of a trace are read by [`drain`](crate::drain)); maps that may have to grow | [`READ_INTERVAL`] |
+//! | processes that came, or execute another program | [`LOOK_INTERVAL`] |
+//! | intervals, parts | when they are due |
+//! | the clock | when it is due, or somewhat later |
+
+use std::io::Write;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use weir_probe::Launched;
+use weir_process::watch::LOOK_INTERVAL;
+use weir_report::{Entry, ProcessLine, Report, Summary};
+use weir_rt::Clock;
+use weir_rt::segment::Segment;
+
+use crate::controller::{Controller, InWeir};
+use crate::failure::Failure;
+use crate::gone::Gone;
+use crate::notice::note;
+use crate::output::Output;
+use crate::part::{Asks, Part, Round};
+use crate::printed::Printed;
+use crate::roll::Roll;
+use crate::shared::Shared;
+use crate::sink::{Ending, READ_INTERVAL, Sink};
+use crate::targets::Targets;
+
+/// How often the ring is asked whether somebody who is gone holds it up.
+const SKIP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a run ends with whose trace could not be written (3: the machine refused).
+const FAILED: i64 = 3;
+
+pub(crate) struct Rounds {
+    shared: Rc<Shared>,
+    ring: usize,
+    /// What the script prints.
+    output: Output,
+    controller: Controller,
+    /// Who reads the rings.
+    sink: Box<dyn Sink>,
+    /// In the order in which they look.
+    parts: Vec<Box<dyn Part>>,
+    asks: Asks,
+    /// When processes were looked at last.
+    looked: Option<Instant>,
+    gone: Gone,
+    skipped: Instant,
+    /// A map that cannot grow was told.
+    is_outgrown: bool,
+    /// Kept while processes run, if no sink keeps it; the times of records are read off it.
+    clock: Option<Clock>,
+}
+
+impl Rounds {
+    /// Records are printed. `parts` in the order in which they look.
+    pub(crate) fn new(
+        shared: Rc<Shared>,
+        report: Report<Box<dyn Write>>,
+        parts: Vec<Box<dyn Part>>,
+    ) -> Rounds {
+        let compiled = &shared.plan.compiled;
+        Rounds {
+            ring: compiled.ring as usize,
+            output: Output::new(shared.plan.clone(), report),
+            controller: Controller::new(compiled),
+            sink: Box::new(Printed::new(shared.clone())),
+            parts,
+            asks: Asks::default(),
+            shared,
+            looked: None,
+            gone: Gone::new(),
+            skipped: Instant::now(),
+            is_outgrown: false,
+            clock: None,
+        }
+    }
+
+    /// From now on records go there.
+    pub(crate) fn read_by(&mut self, sink: Box<dyn Sink>) {
+        self.sink = sink;
+    }
+
+    /// Runs the BEGIN probes, and does what they ask for.
+    pub(crate) fn begin(&mut self, segment: &Segment) -> Result<(), Failure> {
+        self.parts.iter_mut().for_each(|part| part.begin(segment, &mut self.asks));
+        self.controller.begin(&in_weir(&self.shared, segment))?;
+        self.grow(segment, None);
+        self.read(segment)
+    }
+
+    /// Looks at what a traced process maps, for the names of its addresses.
+    pub(crate) fn look(&mut self, pid: i32) {
+        self.gone.look_at([pid].into_iter());
+        self.output.symbols.look(pid);
+    }
+
+    /// Probes are in. `clock` is kept meanwhile.
+    pub(crate) fn starts(&mut self, clock: Option<Clock>) {
+        self.clock = clock;
+        self.sink.begins();
+        self.parts.iter_mut().for_each(|part| part.starts());
+        self.controller.start_intervals(Instant::now());
+    }
+
+    /// Somebody asks for the end.
+    pub(crate) fn stop(&mut self) {
+        self.asks.stop = true;
+    }
+
+    /// Somebody asks for a snapshot.
+    pub(crate) fn snapshot(&mut self) {
+        self.sink.ask();
+    }
+
+    /// Does what there is to do; true once exit() was called, somebody has asked for the end, or all targets have ended. `is_told`: a descriptor
+    /// says that there is something.
+    pub(crate) fn round(
+        &mut self,
+        segment: &Segment,
+        mut traced: Option<(&mut Targets, &mut Roll)>,
+        launched: Option<&mut Launched>,
+        is_told: bool,
+    ) -> Result<bool, Failure> {
+        if self.output.exit().is_none() {
+            self.controller.run_due_intervals(&in_weir(&self.shared, segment), Instant::now())?;
+            self.read(segment)?;
+        }
+        self.skip_gone(segment);
+        self.grow(segment, traced.as_ref().and_then(|(targets, _)| targets.maps_bytes_max()));
+        // A command runs on, without being recorded.
+        let is_useless = launched.is_none() && self.sink.has_failed();
+        let mut is_over = is_useless || self.output.exit().is_some();
+        let borrowed = traced.as_ref().map(|(targets, roll)| (&**targets, &**roll));
+        let looks = !is_over && (is_told || self.until_look(borrowed).is_zero());
+        if looks {
+            self.looked = Some(Instant::now());
+            self.each(segment, &mut traced, (true, true))?;
+            is_over = self.asks.stop || self.is_over(&mut traced, launched)?;
+        }
+        // Also in the last round: an event may have ended the recording.
+        self.each(segment, &mut traced, (false, looks))?;
+        if let Some(clock) = &mut self.clock {
+            clock.keep(segment);
+        }
+        if let Some((targets, roll)) = &traced {
+            self.sink.has_writers(targets.write_records());
+            // Another recording has come for the processes meanwhile.
+            is_over &= !roll.is_handed_over() || self.asks.stop;
+        }
+        Ok(is_over || self.asks.stop || self.output.exit().is_some())
+    }
+
+    /// Has every part look, or do its work of this round.
+    fn each(
+        &mut self,
+        segment: &Segment,
+        traced: &mut Option<(&mut Targets, &mut Roll)>,
+        (is_look, looks): (bool, bool),
+    ) -> Result<(), Failure> {
+        let mut round = Round {
+            segment,
+            output: &mut self.output,
+            clock: self.clock.as_ref(),
+            traced: traced.as_mut().map(|(targets, roll)| (&mut **targets, &mut **roll)),
+            asks: &mut self.asks,
+            looks,
+        };
+        let sink = &mut *self.sink;
+        match is_look {
+            true => self.parts.iter_mut().try_for_each(|part| part.look(&mut round, sink)),
+            false => self.parts.iter_mut().rev().try_for_each(|part| part.round(&mut round, sink)),
+        }
+    }
+
+    fn read(&mut self, segment: &Segment) -> Result<(), Failure> {
+        let (output, clock, asks) = (&mut self.output, self.clock.as_ref(), &mut self.asks);
+        self.sink.read(&mut Round { segment, output, clock, traced: None, asks, looks: false })
+    }
+
+    /// Looks at the processes; whether it is time to end.
+    fn is_over(
+        &mut self,
+        traced: &mut Option<(&mut Targets, &mut Roll)>,
+        launched: Option<&mut Launched>,
+    ) -> Result<bool, Failure> {
+        let Some((targets, roll)) = traced else { return Ok(false) };
+        if roll.is_handed_over() {
+            weir_probe::let_go_late();
+            roll.keep_children_waiting();
+            return Ok(false);
+        }
+        roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
+        let seen: Vec<_> = targets.seen().collect();
+        self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
+        self.output.symbols.look_at(seen.into_iter());
+        // Its end is what a descriptor tells of it as well. Until then it runs, untraced if need be: what it does is not lost. Asked for last:
+        // one that ended as a target has ended as the command.
+        let does_command_run = launched.is_some_and(|launched| launched.try_wait().is_none());
+        Ok(roll.is_over(targets, does_command_run))
+    }
+
+    /// How long until processes are to be looked at.
+    fn until_look(&self, traced: Option<(&Targets, &Roll)>) -> Duration {
+        let is_pressed = traced.is_some_and(|(_, roll)| roll.has_ready()) || weir_probe::awaits_threads();
+        let interval = if is_pressed { READ_INTERVAL } else { LOOK_INTERVAL };
+        self.looked.map_or(Duration::ZERO, |looked| interval.saturating_sub(looked.elapsed()))
+    }
+
+    /// Gives maps more memory, ahead of their use.
+    fn grow(&mut self, segment: &Segment, bytes_max: Option<u64>) {
+        let growth = segment.grow(bytes_max);
+        if let Some((map, error)) = growth.refused.filter(|_| !self.is_outgrown) {
+            self.is_outgrown = true;
+            let name = &segment.layout().maps[map].spec.name;
+            note!(self.shared.notices, "map {name} cannot grow: {error}; new keys will be lost");
+        }
+    }
+
+    /// Says what became of a process.
+    pub(crate) fn process(&mut self, line: &ProcessLine) -> Result<(), Failure> {
+        self.output.process(line)
+    }
+
+    /// Runs END, then prints what is left. `is_over`: nobody writes to the ring any more.
+    pub(crate) fn end(&mut self, segment: &Segment, is_over: bool) -> Result<(), Failure> {
+        self.parts.iter_mut().for_each(|part| part.leaves(segment, &mut self.asks));
+        self.output.symbols.finish();
+        let (controller, shared) = (&self.controller, &self.shared);
+        let run_end = || controller.end(&in_weir(shared, segment));
+        let (output, clock, asks) = (&mut self.output, self.clock.as_ref(), &mut self.asks);
+        let mut round = Round { segment, output, clock, traced: None, asks, looks: false };
+        let sink = std::mem::replace(&mut self.sink, Box::new(Printed::new(self.shared.clone())));
+        let mut finished = sink.end(&mut round, &Ending { is_over, run_end: &run_end })?;
+        self.report_losses(segment)?;
+        if finished.has_failed {
+            self.output.exits_with(FAILED);
+        }
+        if let Some(notice) = finished.notice.take() {
+            self.shared.notices.send(notice);
+        }
+        self.parts.iter_mut().for_each(|part| part.end(segment, &self.asks, &finished));
+        Ok(())
+    }
+
+    /// What a map of the script holds, by its name.
+    pub(crate) fn entries(&self, segment: &Segment, map: &str) -> Option<Vec<Entry>> {
+        self.output.entries(segment, map)
+    }
+
+    /// The last line of the report, with what parts know.
+    pub(crate) fn summary(&mut self, summary: &mut Summary) {
+        self.parts.iter().for_each(|part| part.summary(summary));
+    }
+
+    pub(crate) fn print_summary(&mut self, summary: &Summary) -> Result<(), Failure> {
+        self.output.summary(summary)
+    }
+
+    /// All that was printed is written.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.output.flush()
+    }
+
+    /// What the script or a failed recording ends with; else 0, or what the command did if nobody has ended the run before it.
+    pub(crate) fn exit_code(&self, of_command: Option<u8>) -> u8 {
+        let by_itself = of_command.filter(|_| !self.asks.stop).unwrap_or(0);
+        self.output.exit().map_or(by_itself, |code| code as u8)
+    }
+
+    /// How long until there is something to do that no descriptor says.
+    pub(crate) fn until(&self, segment: &Segment, traced: Option<(&Targets, &Roll)>) -> Duration {
+        let until_interval =
+            self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
+        let is_written = traced.is_some_and(|(targets, _)| targets.write_records());
+        let until_grown = if segment.may_grow() { READ_INTERVAL } else { Duration::MAX };
+        let until_part = self.parts.iter().map(|part| part.until()).min().unwrap_or(Duration::MAX);
+        // As a rule there is something else to do until then.
+        let until_clock = self.clock.as_ref().map_or(Duration::MAX, Clock::until_due);
+        let until_clock = until_clock.saturating_add(READ_INTERVAL);
+        let until =
+            [self.until_look(traced), self.sink.until(is_written), until_grown, until_part, until_clock];
+        until.into_iter().chain(until_interval).min().unwrap_or(LOOK_INTERVAL)
+    }
+
+    /// Descriptors that are readable when a target has ended, has news of its libraries, or waits for weir, or when a part is to look.
+    pub(crate) fn watched<'a>(&'a self, traced: Option<(&'a Targets, &'a Roll)>) -> Vec<BorrowedFd<'a>> {
+        let of_parts = self.parts.iter().filter_map(|part| part.descriptor());
+        // What is read does not come from them alone.
+        let traced = traced.filter(|(_, roll)| !roll.is_handed_over());
+        let Some((targets, roll)) = traced else { return of_parts.collect() };
+        let ends = targets.pidfds().map(|pidfd| pidfd.as_fd());
+        let asking = roll.has_intercepted().into_iter().chain(roll.has_children());
+        ends.chain(of_parts).chain(targets.bells()).chain(asking).collect()
+    }
+
+    /// Once a second, what threads that are gone have left half written is taken out of the way; it is counted.
+    fn skip_gone(&mut self, segment: &Segment) {
+        if self.skipped.elapsed() >= SKIP_INTERVAL {
+            self.skipped = Instant::now();
+            let (gone, ring) = (&self.gone, self.ring);
+            self.sink.paused(&mut || _ = segment.skip_gone(ring, &|thread| gone.is_gone(thread)));
+        }
+    }
+
+    /// Everything that was not done is named, with its count.
+    fn report_losses(&mut self, segment: &Segment) -> Result<(), Failure> {
+        self.output.tell_lost(segment.ring_counters(self.ring).dropped, true)?;
+        let ring = segment.ring_counters(self.ring);
+        let counters = segment.counters();
+        let mut losses = vec![
+            (
+                ring.uncommitted,
+                "records were being written when their thread or the target ended, and are lost".to_owned(),
+            ),
+            (ring.corrupt, "records were corrupt, and are lost".to_owned()),
+            (
+                counters.reads_denied,
+                "reads of the target's memory are forbidden by its seccomp filter".to_owned(),
+            ),
+            (
+                counters.comm_denied,
+                "uses of comm are forbidden by the target's seccomp filter; they gave \"\"".to_owned(),
+            ),
+            (
+                counters.tid_denied,
+                "uses of tid are forbidden by the target's seccomp filter; they gave 0".to_owned(),
+            ),
+            (
+                counters.other_denied,
+                "uses of times, ids of users and signals are forbidden by the target's seccomp filter; they gave 0"
+                    .to_owned(),
+            ),
+            (counters.lanes_exhausted, "runs found no free lane of per-CPU values, and are lost".to_owned()),
+            (
+                counters.read_faults,
+                "reads of the target's memory failed (bad pointers); they gave \"\"".to_owned(),
+            ),
+        ];
+        losses.extend(self.output.losses(segment));
+        losses.push((
+            counters.prints_dropped,
+            "texts of trace_printk are dropped: in a traced process nobody takes them".into(),
+        ));
+        let has_decider = self.shared.given.decider.is_some();
+        for map in &self.output.schema().maps {
+            let Some(of_map) = counters.maps.get(map.map_index as usize) else { continue };
+            let is_of_decider = has_decider && map.map_index >= self.shared.plan.compiled.callee_maps;
+            let limit = if is_of_decider { "max_entries" } else { "max_map_keys" };
+            losses.push((
+                of_map.full,
+                format!("new keys did not fit into {} ({limit}), and are lost", map.name),
+            ));
+            losses.push((
+                of_map.outgrown,
+                format!("new keys came before {} had grown for them, and are lost", map.name),
+            ));
+            losses.push((
+                of_map.contended,
+                format!("updates of {} gave up under contention, and are lost", map.name),
+            ));
+        }
+        self.shared.notices.losses(losses);
+        Ok(())
+    }
+}
+
+fn in_weir<'a>(shared: &'a Shared, segment: &'a Segment) -> InWeir<'a> {
+    InWeir { verified: &shared.plan.verified, segment }
+}

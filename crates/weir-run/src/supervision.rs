@@ -1,0 +1,123 @@
+//! The part of a recording that obeys its supervisor ([`Supervisor`]), and tells it how far the recording is.
+
+use std::os::fd::BorrowedFd;
+use std::thread;
+
+use weir_rt::segment::Segment;
+use weir_sessions::counts::Counts;
+
+use crate::failure::Failure;
+use crate::part::{Asks, Part, Round};
+use crate::sink::{Finished, READ_INTERVAL, Sink};
+use crate::supervisor::{HandOver, Said, Supervisor};
+
+/// How often threads are waited for that are still held, before processes are handed over.
+const LATE_LOOKS_MAX: usize = 100;
+
+pub(crate) struct Supervision {
+    supervisor: Box<dyn Supervisor>,
+    /// What is to become of the processes, in turn.
+    handed_over: Vec<HandOver>,
+}
+
+impl Supervision {
+    pub(crate) fn by(supervisor: Box<dyn Supervisor>) -> Supervision {
+        Supervision { supervisor, handed_over: Vec::new() }
+    }
+
+    /// From now on nothing of the processes is touched, and what they write is read.
+    fn hand_over(&mut self, round: &mut Round<'_>, sink: &mut dyn Sink, number: u64) -> Result<(), Failure> {
+        if let Some((targets, roll)) = &mut round.traced {
+            // Those that wait for it have come to this recording; and threads that were stopped too late to be let go on with the others.
+            for turn in 0..=LATE_LOOKS_MAX {
+                if turn > 0 && !weir_probe::awaits_threads() {
+                    break;
+                }
+                if turn > 0 {
+                    thread::sleep(READ_INTERVAL);
+                }
+                roll.look(targets)?.iter().try_for_each(|line| round.output.process(line))?;
+            }
+            roll.hand_over(targets);
+        }
+        // Who takes the processes over reads there whether events have started this recording.
+        self.write_counts(round, sink);
+        self.supervisor.say(Said::LetGo(number));
+        Ok(())
+    }
+
+    fn write_counts(&mut self, round: &Round<'_>, sink: &mut dyn Sink) {
+        let counts = sink.counts(round.segment);
+        self.supervisor.write(&Counts { is_waiting: round.asks.is_waiting, ..counts });
+    }
+
+    fn answer(&mut self, answers: &[Result<String, String>]) {
+        for answer in answers {
+            self.supervisor.say(Said::Snapshot(answer.as_deref().map_err(String::as_str)));
+        }
+    }
+}
+
+impl Part for Supervision {
+    fn begin(&mut self, _: &Segment, asks: &mut Asks) {
+        asks.opened = Some(self.supervisor.is_open());
+    }
+
+    fn starts(&mut self) {
+        self.supervisor.say(Said::Recording);
+    }
+
+    fn look(&mut self, round: &mut Round<'_>, sink: &mut dyn Sink) -> Result<(), Failure> {
+        let heard = self.supervisor.hear()?;
+        round.asks.stop |= heard.has_ended;
+        round.asks.opened = heard.is_opened.or(round.asks.opened);
+        self.handed_over.extend(heard.handed_over);
+        sink.want(heard.snapshots);
+        for folder in heard.folders {
+            match sink.rotate(&folder) {
+                Ok(path) => {
+                    round.asks.folder = Some(path);
+                    self.supervisor.say(Said::Rotated(Ok(())));
+                }
+                Err(failure) => self.supervisor.say(Said::Rotated(Err(&failure.to_string()))),
+            }
+        }
+        Ok(())
+    }
+
+    fn round(&mut self, round: &mut Round<'_>, sink: &mut dyn Sink) -> Result<(), Failure> {
+        if std::mem::take(&mut round.asks.rotate) {
+            self.supervisor.say(Said::Rotate);
+        }
+        if std::mem::take(&mut round.asks.stopped) {
+            self.supervisor.say(Said::Stopped);
+        }
+        self.answer(&sink.answers());
+        for change in std::mem::take(&mut self.handed_over) {
+            match change {
+                // They are let go of as at any end.
+                _ if round.asks.stop => {}
+                HandOver::To(number) => self.hand_over(round, sink, number)?,
+                HandOver::Back => {
+                    if let Some((targets, roll)) = &mut round.traced {
+                        roll.take_back(targets);
+                    }
+                }
+            }
+        }
+        if self.supervisor.is_due() {
+            self.write_counts(round, sink);
+        }
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.supervisor.descriptor()
+    }
+
+    fn end(&mut self, _: &Segment, asks: &Asks, finished: &Finished) {
+        self.answer(&finished.answers);
+        let counts = finished.counts.clone();
+        self.supervisor.write(&Counts { is_waiting: asks.is_waiting, is_over: true, ..counts });
+    }
+}

@@ -1,0 +1,74 @@
+//! Who supervises a recording while it runs: the daemon of recording sessions, by whatever way they speak to each other.
+//!
+//! In: what it asks for ([`Heard`]). Out: what the recording says to it ([`Said`]), and how much was recorded ([`Counts`]).
+
+use std::os::fd::BorrowedFd;
+
+use weir_sessions::counts::Counts;
+
+use crate::failure::Failure;
+
+/// Asked and told by a run, in its thread.
+pub trait Supervisor {
+    /// The recording whose processes this one takes over.
+    fn before(&self) -> Option<Before>;
+    /// An event has started that one, and not stopped it since.
+    fn is_open(&self) -> bool;
+    /// Readable when [`Supervisor::hear`] has something to say.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+    /// What was asked for since the last time; waits for nothing.
+    fn hear(&mut self) -> Result<Heard, Failure>;
+    fn say(&mut self, said: Said<'_>);
+    /// It is time to write counts.
+    fn is_due(&self) -> bool;
+    fn write(&mut self, counts: &Counts);
+}
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Heard {
+    /// So many snapshots: each is answered.
+    pub snapshots: usize,
+    /// The next folders, by name: each is answered.
+    pub folders: Vec<String>,
+    /// What is to become of the processes, in turn.
+    pub handed_over: Vec<HandOver>,
+    /// What events have made of the recording before this one meanwhile.
+    pub is_opened: Option<bool>,
+    /// The recording is to end.
+    pub has_ended: bool,
+}
+
+/// What is said.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Said<'a> {
+    /// Events are recorded from now on.
+    Recording,
+    /// Nothing of the processes is touched from now on: the number of who is to take them over.
+    LetGo(u64),
+    /// The name of a snapshot that was asked for, or why there is none.
+    Snapshot(Result<&'a str, &'a str>),
+    /// An event asks for the next folder.
+    Rotate,
+    /// The next folder is written from now on, or why not.
+    Rotated(Result<(), &'a str>),
+    /// An event has ended the recording.
+    Stopped,
+}
+
+/// A weir that records before this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Before {
+    pub pid: u32,
+    /// When it began, in the kernel's ticks: its number may be another's one day.
+    pub start: u64,
+}
+
+/// What is to become of a recording's processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HandOver {
+    /// Another takes them over; the number is answered.
+    To(u64),
+    /// It has not.
+    Back,
+}

@@ -1,0 +1,365 @@
+//! What the compiler may ask of the files around it: which functions, instructions and static probes a probe names.
+//!
+//! Binaries are looked for as the target sees them: in its root, and among the files that it has mapped. A file that it maps
+//! and that has been deleted or replaced on disk since (an upgrade of its package) is read through the process. Each is read
+//! once and kept, for the sites that are planned later.
+
+mod found;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use weir_event::schema::Schema;
+use weir_ir::{FoundFunction, FoundPlace, FoundPrototype, FoundStatic, PlaceSpec, World, WorldError};
+use weir_probe::target;
+use weir_symbols::maps::{self, Mapping};
+use weir_symbols::resolve::{self, Places};
+use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, pattern};
+
+use crate::failure::Failure;
+use crate::world::found::{found_prototype, found_static};
+
+/// The files of a target, or of this machine.
+pub fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
+    let Some(pid) = pid else { return Ok(Binaries::of_machine(None, places())) };
+    let mappings = target::read_mappings(pid)?;
+    // A target that shares weir's root is looked at without the detour, so that relative paths mean the same.
+    let is_shared = target::shares_root(pid)?;
+    let root = if is_shared { "/".into() } else { target::root(pid) };
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok().map(|path| path.display().to_string());
+    let program = program.map(|path| path.strip_suffix(" (deleted)").map_or(path.clone(), String::from));
+    Ok(Binaries::of(pid, program, Places { root, ..places() }, mappings))
+}
+
+/// Where files are looked for, as weir itself sees them.
+pub(crate) fn places() -> Places {
+    let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    Places { root: "/".into(), path_env: std::env::var_os("PATH"), cwd }
+}
+
+/// Libraries of a command that are looked at before it is started; LibreOffice needs some hundred.
+const NEEDED_MAX: usize = 4096;
+
+/// The binaries of one target.
+#[derive(Debug)]
+pub struct Binaries {
+    places: Places,
+    /// The running target, if there is one.
+    pid: Option<i32>,
+    /// Of a running target; empty for a command that is not started yet.
+    mappings: Vec<Mapping>,
+    opened: RefCell<BTreeMap<PathBuf, Rc<Binary>>>,
+    /// What the target executes: a path, or a name to look for.
+    program: Option<String>,
+}
+
+impl Binaries {
+    /// Of process `pid`, which executes `program` and maps this.
+    pub(crate) fn of(pid: i32, program: Option<String>, places: Places, mappings: Vec<Mapping>) -> Binaries {
+        Binaries { places, pid: Some(pid), mappings, opened: RefCell::default(), program }
+    }
+
+    /// Of this machine, where a command is to execute `program`, if one is.
+    pub(crate) fn of_machine(program: Option<String>, places: Places) -> Binaries {
+        Binaries { places, pid: None, mappings: Vec::new(), opened: RefCell::default(), program }
+    }
+
+    /// The binary at `path`, a path that [`World::functions`] answered.
+    pub(crate) fn at(&self, path: &str) -> Option<Rc<Binary>> {
+        self.opened.borrow().get(Path::new(path)).cloned()
+    }
+
+    /// The binary of this name, and the path that it is shown by.
+    pub fn open(&self, name: &str) -> Result<(PathBuf, Rc<Binary>), Error> {
+        let deleted = self.deleted(name);
+        let path = match deleted {
+            Some(mapping) => PathBuf::from(&mapping.path),
+            None => self.find(name)?,
+        };
+        // As bpftrace shows it: a path as it was written, a name as the file that it means.
+        let shown = match path.strip_prefix(&self.places.root) {
+            _ if name.contains('/') => PathBuf::from(name),
+            Ok(inside) => Path::new("/").join(inside),
+            Err(_) => path.clone(),
+        };
+        if let Some(binary) = self.opened.borrow().get(&shown) {
+            return Ok((shown, binary.clone()));
+        }
+        let binary = match deleted {
+            Some(mapping) => self.open_deleted(mapping)?,
+            None => Binary::open_in(&path, &self.places.root)?,
+        };
+        let binary = Rc::new(binary);
+        self.opened.borrow_mut().insert(shown.clone(), binary.clone());
+        Ok((shown, binary))
+    }
+}
+
+impl Binaries {
+    /// Those of a running process that shares weir's root.
+    pub(crate) fn is_of_own_root(&self) -> bool {
+        !self.mappings.is_empty() && self.places.root == Path::new("/")
+    }
+
+    /// Whether the running target maps exactly this file.
+    pub(crate) fn maps_file(&self, binary: &Binary) -> bool {
+        let file = binary.identity();
+        file.is_some_and(|file| self.mappings.iter().any(|mapping| mapping.is_file(file)))
+    }
+
+    /// Whether the running target maps the file that `path` shows.
+    pub fn maps(&self, path: &Path, binary: &Binary) -> bool {
+        let path = if path.is_absolute() { path.to_owned() } else { self.places.cwd.join(path) };
+        maps::identity_of(&self.mappings, binary, &path)
+            .is_some_and(|file| self.mappings.iter().any(|mapping| mapping.is_file(file)))
+    }
+
+    /// Paths of the files whose code the running target maps, each once.
+    pub fn mapped_paths(&self) -> Vec<String> {
+        let files = self.mappings.iter().filter(|m| m.execute && m.inode != 0 && !m.deleted);
+        let paths: BTreeSet<&str> = files
+            .map(|m| m.path.as_str())
+            .filter(|path| path.starts_with('/') && !path.starts_with("/memfd:"))
+            .collect();
+        paths.into_iter().map(String::from).collect()
+    }
+
+    /// What the target maps of a file that had this name and has been deleted or replaced since, if it maps none that has it
+    /// now.
+    fn deleted(&self, name: &str) -> Option<&Mapping> {
+        let is_file = |mapping: &&Mapping| {
+            mapping.execute && mapping.inode != 0 && !mapping.path.starts_with("/memfd:")
+        };
+        if !name.contains('/') {
+            return resolve::mapped(name, &self.mappings).filter(is_file).filter(|mapping| mapping.deleted);
+        }
+        let path = resolve::as_mapped(name, &self.places)?;
+        let named =
+            || self.mappings.iter().filter(is_file).filter(|mapping| Path::new(&mapping.path) == path);
+        named().next().filter(|_| named().all(|mapping| mapping.deleted))
+    }
+
+    /// The process has it still.
+    fn open_deleted(&self, mapping: &Mapping) -> Result<Binary, Error> {
+        let pid = self.pid.unwrap_or_default();
+        let of_process = target::link_to(pid, mapping);
+        Binary::open_in(&of_process, &self.places.root).map_err(|error| match error {
+            Error::Io { source, .. } => {
+                Error::Deleted { pid, path: PathBuf::from(&mapping.path), reason: source.to_string() }
+            }
+            other => other,
+        })
+    }
+
+    fn find(&self, name: &str) -> Result<PathBuf, Error> {
+        let mapped = if name.contains('/') { None } else { resolve::mapped(name, &self.mappings) };
+        let Some(mapping) = mapped else { return resolve::binary(name, &self.places) };
+        // Maps name files as the target's root has them; those of a process that only changed its root (chroot) are
+        // named from weir's own.
+        resolve::binary(&mapping.path, &self.places).or_else(|error| {
+            let own = Path::new(&mapping.path);
+            if own.is_file() { Ok(own.to_owned()) } else { Err(error) }
+        })
+    }
+}
+
+impl Binaries {
+    /// What the functions at these addresses take, as far as debug information says; `path` as in [`Binaries::at`].
+    pub(crate) fn prototypes_at(
+        &self,
+        path: &str,
+        addresses: &BTreeSet<LinkAddr>,
+    ) -> BTreeMap<LinkAddr, FoundPrototype> {
+        let Some(binary) = self.at(path) else { return BTreeMap::new() };
+        let found = binary.prototypes(addresses);
+        found.iter().map(|(address, prototype)| (*address, found_prototype(prototype))).collect()
+    }
+
+    /// Static probes of all files whose path or name matches, among those that the target maps: of a command that is not
+    /// started yet its program and the libraries that this needs.
+    fn static_probes_of_all(
+        &self,
+        files: &str,
+        provider: Option<&str>,
+        wanted: &str,
+    ) -> Result<Vec<FoundStatic>, WorldError> {
+        let paths = if self.pid.is_some() { self.mapped_paths() } else { self.needed_paths() };
+        if paths.is_empty() {
+            let message =
+                "the binary is to be one that a process maps, and there is no process yet".to_owned();
+            let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
+            let hint = format!("name it (usdt:BINARY:{provider}{wanted}), or add -p PID or -c COMMAND");
+            return Err(WorldError { message, hint: Some(hint) });
+        }
+        let (mut found, mut names) = (Vec::new(), BTreeSet::new());
+        for path in paths.iter().filter(|path| is_named(files, path)) {
+            // What is mapped executable and is no ELF file has no probes.
+            let Ok((path, binary)) = self.open(path) else { continue };
+            let probes = binary.find_static(provider, wanted).unwrap_or_default();
+            let path = path.display().to_string();
+            if probes.is_empty() {
+                names.extend(binary.static_probes().iter().map(StaticProbe::full_name));
+            }
+            found.extend(probes.into_iter().map(|probe| found_static(&path, &binary, probe)));
+        }
+        if found.is_empty() {
+            let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
+            let message = format!(
+                "no static probe (USDT) is named \"{provider}{wanted}\" in the {} programs and libraries of the process",
+                paths.len()
+            );
+            let near = pattern::near_misses(&format!("{provider}{wanted}"), names.iter().map(String::as_str));
+            let hint = match &near[..] {
+                [] => "`weir list -p PID` shows those that there are; one of a library that the process loads later needs the library's path: \
+                       usdt:PATH:PROVIDER:NAME"
+                    .to_owned(),
+                near => format!("did you mean {}?", near.join(", ")),
+            };
+            return Err(WorldError { message, hint: Some(hint) });
+        }
+        Ok(found)
+    }
+
+    /// The program, and the libraries that it needs.
+    fn needed_paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = self.program.iter().cloned().collect();
+        let mut next = 0;
+        while let Some(path) = paths.get(next) {
+            let needed = self.open(path).map_or_else(|_| Vec::new(), |(_, binary)| binary.needed());
+            for library in needed {
+                if !paths.contains(&library) && paths.len() < NEEDED_MAX {
+                    paths.push(library);
+                }
+            }
+            next += 1;
+        }
+        paths
+    }
+
+    /// What the file says of the fields of the static probe at a place, if it does.
+    pub(crate) fn static_schema(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<Schema> {
+        let binary = self.at(path)?;
+        let is_it = |probe: &&StaticProbe| probe.address == address && probe.full_name() == full_name;
+        binary.static_probes().iter().find(is_it)?.schema.clone()
+    }
+
+    /// The static probe at a place that [`World::static_probes`] answered.
+    pub(crate) fn static_at(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<FoundStatic> {
+        let binary = self.at(path)?;
+        let is_it = |probe: &&StaticProbe| probe.address == address && probe.full_name() == full_name;
+        let probe = binary.static_probes().iter().find(is_it)?;
+        Some(found_static(path, &binary, probe))
+    }
+}
+
+impl World for Binaries {
+    fn functions(&self, binary: &str, wanted: &str) -> Result<Vec<FoundFunction>, WorldError> {
+        let (path, binary) = self.open(binary).map_err(explain)?;
+        let functions = binary.find(wanted).map_err(explain)?;
+        let path = path.display().to_string();
+        let mut found: Vec<FoundFunction> = Vec::with_capacity(functions.len());
+        let mut names = HashSet::new();
+        for function in functions {
+            let name = name_for(function, wanted);
+            // Functions of one name (versions of a symbol, static functions of several files) are one probe with
+            // several sites.
+            if names.insert(name) {
+                found.push(FoundFunction { binary: path.clone(), name: name.to_owned() });
+            }
+        }
+        Ok(found)
+    }
+
+    fn places(&self, binary: &str, place: &PlaceSpec) -> Result<Vec<FoundPlace>, WorldError> {
+        let (path, binary) = self.open(binary).map_err(explain)?;
+        let path = path.display().to_string();
+        let at = |name: String, address: LinkAddr| {
+            let function = binary.function_at(address).map_or_else(String::new, |f| f.name.clone());
+            FoundPlace { binary: path.clone(), name, function, address: address.0 }
+        };
+        match place {
+            PlaceSpec::Offset { function, offset } => {
+                let found = binary.find(function).map_err(explain)?;
+                let name = || format!("{function}+{offset}");
+                let within = |f: &&&Function| *offset < f.size;
+                let inside = found.iter().filter(within).map(|f| at(name(), LinkAddr(f.address.0 + offset)));
+                let inside: Vec<FoundPlace> = inside.collect();
+                if !inside.is_empty() {
+                    return Ok(inside);
+                }
+                let message = match found.iter().map(|f| f.size).max().unwrap_or(0) {
+                    0 => format!("the size of {function} in {path} is not known"),
+                    size => format!("{function} in {path} has {size} bytes: +{offset} is behind its end"),
+                };
+                Err(WorldError { message, hint: Some("`weir list -v` shows sizes of functions".into()) })
+            }
+            PlaceSpec::Address(address) => {
+                let at = at(format!("{address:#x}"), LinkAddr(*address));
+                if binary.function_bounds(LinkAddr(*address)).is_some() {
+                    return Ok(vec![at]);
+                }
+                let message = format!("no function of {path} is at the link address {address:#x}");
+                let hint = "addresses are as `nm` and `objdump -d` print them, not those of a process";
+                Err(WorldError { message, hint: Some(hint.into()) })
+            }
+            PlaceSpec::Line { file, line } => {
+                let found = binary.source_line(file, *line).map_err(explain)?;
+                Ok(found.into_iter().map(|address| at(format!("{file}:{line}"), address)).collect())
+            }
+        }
+    }
+
+    fn static_probes(
+        &self,
+        binary: &str,
+        provider: Option<&str>,
+        wanted: &str,
+    ) -> Result<Vec<FoundStatic>, WorldError> {
+        if pattern::is_wildcard(binary) && self.open(binary).is_err() {
+            return self.static_probes_of_all(binary, provider, wanted);
+        }
+        let (path, binary) = self.open(binary).map_err(explain)?;
+        let found = binary.find_static(provider, wanted).map_err(explain)?;
+        let path = path.display().to_string();
+        Ok(found.into_iter().map(|probe| found_static(&path, &binary, probe)).collect())
+    }
+
+    fn program(&self) -> Option<String> {
+        self.program.clone()
+    }
+
+    fn prototypes(&self, binary: &str, functions: &[&str]) -> Vec<Option<FoundPrototype>> {
+        let Some(file) = self.at(binary) else { return vec![None; functions.len()] };
+        let places = |name: &&str| -> BTreeSet<LinkAddr> {
+            file.find(name)
+                .map_or_else(|_| BTreeSet::new(), |found| found.iter().map(|f| f.address).collect())
+        };
+        let places: Vec<BTreeSet<LinkAddr>> = functions.iter().map(places).collect();
+        let known = self.prototypes_at(binary, &places.iter().flatten().copied().collect());
+        let of_all = |places: &BTreeSet<LinkAddr>| {
+            let mut of_each = places.iter().map(|address| known.get(address));
+            let first = of_each.next()??;
+            of_each.all(|other| other == Some(first)).then(|| first.clone())
+        };
+        places.iter().map(of_all).collect()
+    }
+}
+
+/// Whether a file's path, or its name alone, matches.
+pub fn is_named(wanted: &str, path: &str) -> bool {
+    let file = Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    pattern::matches(wanted, path) || pattern::matches(wanted, file)
+}
+
+fn explain(error: Error) -> WorldError {
+    WorldError { message: error.to_string(), hint: None }
+}
+
+/// The name of `function` that the user meant.
+fn name_for<'a>(function: &'a Function, wanted: &str) -> &'a str {
+    let matching = function.names().find(|name| *name == wanted || pattern::matches(wanted, name));
+    matching.unwrap_or(&function.name)
+}

@@ -1,0 +1,8 @@
+//! weir-run from outside, by its public interface: one program, a module for each subject.
+//!
+//! Each test can run in a process of its own, and does in `cargo xtask test`.
+
+mod driven;
+mod example;
+mod surroundings;
+mod target;

@@ -1,0 +1,168 @@
+//! `weir trace` and `weir record`: a run of [`weir_run`], with what it says printed.
+//!
+//! In: the command line. Out: what the script prints, messages on standard error, and an exit code. Signals are this program's: SIGINT, SIGTERM and SIGHUP
+//! end the run, SIGUSR1 has a flight recorder take a snapshot.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use nix::libc::SIGCHLD;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use weir_codegen::Compiled;
+use weir_report::Report as Output;
+use weir_run::{Front, Notice, Notices, Run, Running, Script, Start};
+use weir_source::SourceFile;
+
+use crate::args::record::Record;
+use crate::args::{self, Stage};
+use crate::failure::{Failure, Report as _};
+use crate::live::Live;
+use crate::print::{is_coloured, print, tell, tell_text};
+use crate::tended::{self, Tended};
+
+/// Runs the script that `args` names. The error comes with the source that its spans are in.
+pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
+    let (script, parameters) = args.script();
+    let source = source_of(script).map_err(|failure| (failure, None))?;
+    traced(args, &source, parameters).map_err(|failure| (failure, Some(source)))
+}
+
+fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Result<ExitCode, Failure> {
+    if args.emit == Some(Stage::Ast) {
+        return print(&weir_run::syntax(source)?);
+    }
+    let script = Script::with_parameters(source.clone(), parameters.to_vec());
+    let front = Front::new(script, args.options(), notices(source))?;
+    if args.emit == Some(Stage::Ir) {
+        return print(&front.ir());
+    }
+    let planned = front.plan()?;
+    match args.emit {
+        Some(Stage::Ebpf) => return print(&planned.ebpf()),
+        Some(Stage::Sites) => return print(&planned.sites()),
+        Some(Stage::Asm) => return print(&planned.asm()?),
+        _ => {}
+    }
+    let run = planned.ready()?;
+    let out: Box<dyn Write> = match &args.output {
+        None => Box::new(io::stdout()),
+        Some(path) => {
+            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()));
+            Box::new(file.map_err(Failure::Refused)?)
+        }
+    };
+    let mut start = Start::with(Output::new(Box::new(BufWriter::new(out)), args.format.into()));
+    if args.live {
+        let share = args.budget.and_then(|budget| budget.share);
+        start.view = Some(Box::new(Live::new(share.map(|share| share.to_string()))));
+    }
+    driven(run, start, None)
+}
+
+/// Records the events that `args` names. The error comes with the attach points that its spans are in.
+pub(crate) fn record(args: &Record) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
+    let options = args.options();
+    let script = Script::recording(args.record_options(), &options).map_err(|failure| (failure, None))?;
+    let source = script.source().clone();
+    let recorded = || -> Result<ExitCode, Failure> {
+        let front = Front::new(script, options, notices(&source)).inspect_err(|failure| {
+            if args.tended.is_some() {
+                tended::failed(failure);
+            }
+        });
+        let run = front?.plan()?.ready()?;
+        let mut start = Start::silently();
+        if let Some(file) = &args.tended {
+            start.supervisor = Some(Box::new(Tended::hold(file)?));
+        }
+        driven(run, start, args.flight.overwrite.then_some(args))
+    };
+    recorded().map_err(|failure| (failure, Some(source.clone())))
+}
+
+/// Compiles a script for no process in particular, and verifies it: `program` is its text, or else the first of
+/// `arguments` is its file; the others are its parameters.
+pub(crate) fn compile(
+    program: Option<&str>,
+    arguments: &[String],
+) -> Result<Compiled, (Failure, Option<SourceFile>)> {
+    let (script, parameters) = args::script(program, arguments);
+    let source = source_of(script).map_err(|failure| (failure, None))?;
+    let compiled = weir_run::compile(&source, parameters, &notices(&source));
+    compiled.map_err(|failure| (failure, Some(source)))
+}
+
+fn source_of(script: args::Script<'_>) -> Result<SourceFile, Failure> {
+    match script {
+        args::Script::Text(text) => Ok(SourceFile { name: "<-e>".into(), text: text.to_owned() }),
+        args::Script::File(path) => {
+            let text =
+                fs::read_to_string(path).with_context(|| format!("cannot read script {}", path.display()));
+            Ok(SourceFile { name: path.display().to_string(), text: text.map_err(Failure::Refused)? })
+        }
+        args::Script::StandardInput => {
+            let text = io::read_to_string(io::stdin()).context("cannot read the script from standard input");
+            Ok(SourceFile { name: "<stdin>".into(), text: text.map_err(Failure::Refused)? })
+        }
+    }
+}
+
+/// Runs until it is over, or a signal ends it. `flight`: it takes snapshots.
+fn driven(run: Run, start: Start, flight: Option<&Record>) -> Result<ExitCode, Failure> {
+    let signals = blocked_signals(flight.map(|_| Signal::SIGUSR1))?;
+    let mut running = run.start(start)?;
+    // Who has a session asks by its name.
+    if flight.is_some_and(|record| !record.quiet && record.tended.is_none()) {
+        let pid = std::process::id();
+        tell!("weir: events stay in the rings; `kill -USR1 {pid}` takes a snapshot");
+    }
+    while !running.poll()? {
+        if running.wait(&[signals.as_fd()])? {
+            take(&signals, &mut running);
+        }
+    }
+    Ok(ExitCode::from(running.end()?.code))
+}
+
+/// Does what signals ask for. That of a child's end only wakes.
+fn take(signals: &SignalFd, running: &mut Running) {
+    while let Ok(Some(signal)) = signals.read_signal() {
+        match signal.ssi_signo as i32 {
+            SIGCHLD => {}
+            snapshot if snapshot == Signal::SIGUSR1 as i32 => running.snapshot(),
+            _ => running.stop(),
+        }
+    }
+}
+
+/// From here on these signals are read from a descriptor.
+fn blocked_signals(more: Option<Signal>) -> Result<SignalFd, Failure> {
+    let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
+    signals.extend(more);
+    // A file that may not grow further (RLIMIT_FSIZE) is an error of the write, like a full disk.
+    let blocked = SigSet::from_iter(signals.iter().chain([Signal::SIGXFSZ]));
+    let old_mask = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    old_mask.context("blocking signals").map_err(Failure::Machine)?;
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    SignalFd::with_flags(&signals, flags).context("signalfd").map_err(Failure::Machine)
+}
+
+/// Prints what a run says. `source`: what its script's spans are in.
+fn notices(source: &SourceFile) -> Notices {
+    let source = source.clone();
+    Notices::to(move |notice| tell_text(&text(&notice, &source)))
+}
+
+fn text(notice: &Notice, source: &SourceFile) -> String {
+    match notice {
+        Notice::Warnings { source, warnings } => weir_source::render(source, warnings, is_coloured()),
+        Notice::NotTraced { pid, failure } => {
+            format!("weir: process {pid} is not traced:\n{}", failure.message(Some(source)))
+        }
+        other => other.to_string().lines().map(|line| format!("weir: {line}\n")).collect(),
+    }
+}
