@@ -10,20 +10,7 @@
 //! output as a [`Report`](weir_report::Report), a trace, [`Notice`]s, and what the run came to ([`Ended`]). The caller drives it: [`Running::poll`] does
 //! what there is to do, and [`Running::wait`] waits until there is something. A run that is dropped takes its probes out.
 //!
-//! ```no_run
-//! # use weir_run::{Notices, Options, Run, Script, Start};
-//! # fn main() -> Result<(), weir_run::Failure> {
-//! let mut options = Options::default();
-//! options.command = Some(vec!["ls".to_owned(), "-l".to_owned()]);
-//! let script = Script::new("sizes", "uprobe:libc:malloc { @bytes = hist(arg0); }");
-//! let mut running = Run::new(script, options, Notices::ignored())?.start(Start::to(std::io::stdout()))?;
-//! while !running.poll()? {
-//!     running.wait(&[])?;
-//! }
-//! let ended = running.end()?;
-//! # Ok(())
-//! # }
-//! ```
+//! `examples/sum.rs` is a whole program of 40 lines.
 //!
 //! Guaranteed: whatever fails on the way, nothing stays in a process; a command that cannot be traced from its beginning does not run. Nothing is
 //! printed, and what belongs to the calling program stays as it is: signals, standard input and output, working directory, environment. Threads that

@@ -39,6 +39,9 @@ use crate::process::stop;
 use crate::process::sys::{self, Event, Urgent};
 use crate::process::watchdog::{Hold, WatchedGroup};
 
+/// How long the end of a group waits for a call that was on its way when the files were unmarked.
+const LAST_LOOK_MS: u8 = 1;
+
 /// How often a seized process is polled until it stops.
 const POLL: Duration = Duration::from_micros(20);
 
@@ -206,9 +209,28 @@ fn answer(shared: &Arc<Shared>, group: &Arc<OwnedFd>, in_scope: &InScope) {
             let _ = shared.has_events.write(1);
         }
     }
-    // The kernel allows what is left in the queue when the group is closed.
+    // The kernel allows what is left in the queue when the group is closed; but others may have copies of its descriptor: a child of this process between
+    // fork(2) and execve(2), which may itself be what is blocked, or the watchdog of another run.
+    unmark_all(group);
     lock(&shared.events).clear();
     pending.iter().for_each(|response| response.allow());
+    loop {
+        let left = read_events(group);
+        left.iter().for_each(|(_, _, file)| allow(group, file));
+        let mut polled = [PollFd::new(group.as_fd(), PollFlags::POLLIN)];
+        let has_more = poll(&mut polled, PollTimeout::from(LAST_LOOK_MS)).is_ok_and(|ready| ready > 0);
+        if left.is_empty() && !has_more {
+            return;
+        }
+    }
+}
+
+/// From now on no call is blocked that has not been.
+fn unmark_all(group: &OwnedFd) {
+    // SAFETY: it takes integers alone; the path may be null where all marks go.
+    unsafe {
+        libc::fanotify_mark(group.as_raw_fd(), libc::FAN_MARK_FLUSH, 0, libc::AT_FDCWD, std::ptr::null());
+    }
 }
 
 /// What the queue has: process, access and file of each event.

@@ -27,7 +27,7 @@ pub(crate) fn of(target: &Threads) -> Options {
 
 /// `@calls` counts the calls of `foo`.
 pub(crate) fn counting() -> Script {
-    Script::new("counting", &format!("uprobe:{}:foo {{ @calls = count(); }}", Threads::path()))
+    Script::new("counting", &format!("uprobe:{}:foo {{ @calls = count(); }}", Threads::quoted()))
 }
 
 fn started(script: Script, options: Options) -> Running {
@@ -195,7 +195,7 @@ fn what_cannot_be_done_is_an_error_and_changes_nothing() {
     let target = Threads::start(1, 1);
     let run = |text: &str| Run::new(Script::new("wrong", text), of(&target), Notices::ignored());
     assert!(matches!(run("uprobe:"), Err(Failure::Script(faults)) if !faults.is_empty()));
-    let text = format!("uprobe:{}:no_such_function {{ }}", Threads::path());
+    let text = format!("uprobe:{}:no_such_function {{ }}", Threads::quoted());
     let failure = run(&text).unwrap_err();
     assert!(matches!(failure, Failure::Script(_) | Failure::Refused(_)), "{failure}");
     target.is_untouched();
@@ -220,9 +220,10 @@ fn the_kernel_engine_is_driven_in_the_same_way() {
 #[test]
 fn a_recording_is_driven_in_the_same_way() {
     let folder = testkit::paths::target().join(format!("run-record-{}", std::process::id()));
-    let mut target = Threads::start(2, 100);
-    let rule = Rule { events: vec![format!("uprobe:{}:foo", Threads::path())], ..Rule::default() };
-    let options = of(&target);
+    let rule = Rule { events: vec!["rec:ints".to_owned()], ..Rule::default() };
+    let mut options = Options::default();
+    let program = testkit::target::program("record").display().to_string();
+    options.command = Some([&program, "i", "2", "50"].map(str::to_owned).to_vec());
     let script = Script::recording(RecordOptions::new(vec![rule], folder.clone()), &options).unwrap();
     let counted = Arc::new(Mutex::new(None));
     let kept = counted.clone();
@@ -232,9 +233,8 @@ fn a_recording_is_driven_in_the_same_way() {
         }
     });
     let mut running = Run::new(script, options, notices).unwrap().start(Start::silently()).unwrap();
-    target.go();
     assert_eq!(to_the_end(&mut running).unwrap(), 0);
-    assert_eq!(*counted.lock().unwrap(), Some((target.total(), 0, false)));
+    assert_eq!(*counted.lock().unwrap(), Some((100, 0, false)));
     assert!(folder.join("metadata").exists());
     fs::remove_dir_all(&folder).unwrap();
 }

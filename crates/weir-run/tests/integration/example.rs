@@ -14,7 +14,7 @@ fn example() -> PathBuf {
 
 #[test]
 fn the_example_adds_up_a_map() {
-    let probe = format!("uprobe:{}:foo", Threads::path());
+    let probe = format!("uprobe:{}:foo", Threads::quoted());
     let output = Command::new(example()).args([&probe, &Threads::path(), "3", "1000", "0"]).output();
     let output = output.expect("`cargo test` without --test builds the examples");
     let (said, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use testkit::{mapped, target, wait};
+use testkit::{mapped, paths, target, wait};
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
@@ -33,6 +33,11 @@ impl Threads {
 
     pub(crate) fn path() -> String {
         target::program("threads").display().to_string()
+    }
+
+    /// As an attach point has it: there may be blanks in it.
+    pub(crate) fn quoted() -> String {
+        paths::quoted(&target::program("threads"))
     }
 
     pub(crate) fn go(&mut self) {
