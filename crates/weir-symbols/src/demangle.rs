@@ -1,21 +1,26 @@
-//! C++ names as people write them: `_ZN3foo3barEi` is `foo::bar(int)`.
+//! C++ and Rust names as people write them: `_ZN3foo3barEi` is `foo::bar(int)`, `_RNvC1a1b` is `a::b`.
 //!
-//! In: a symbol of the Itanium C++ ABI. Out: the name, or nothing where it is none, or where it would be longer than a
+//! In: a symbol of the Itanium C++ ABI, or of rustc's two (whose hashes are left out). Out: the name, or nothing where it is none, or where it would be longer than a
 //! bound: a hostile symbol of some hundred bytes can stand for gigabytes.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
-use cpp_demangle::{BorrowedSymbol, DemangleOptions, DemangleWrite};
+use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 use crate::limits::DEMANGLED_BYTES_MAX;
 
 /// `None`: the symbol is shown as it is.
 pub(crate) fn demangle(symbol: &str) -> Option<String> {
+    let mut name = Bounded(String::new());
+    // In the older of rustc's schemes a symbol looks like one of C++ that ends in a hash.
+    if let Ok(parsed) = rustc_demangle::try_demangle(symbol) {
+        write!(name, "{parsed:#}").ok()?;
+        return Some(name.0);
+    }
     if !symbol.starts_with("_Z") {
         return None;
     }
     let parsed = BorrowedSymbol::new(symbol.as_bytes()).ok()?;
-    let mut name = Bounded(String::new());
     parsed.structured_demangle(&mut name, &DemangleOptions::default()).ok()?;
     Some(name.0)
 }
@@ -23,8 +28,8 @@ pub(crate) fn demangle(symbol: &str) -> Option<String> {
 /// Refuses what would make it longer than the bound.
 struct Bounded(String);
 
-impl DemangleWrite for Bounded {
-    fn write_string(&mut self, part: &str) -> fmt::Result {
+impl Write for Bounded {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
         if self.0.len() + part.len() > DEMANGLED_BYTES_MAX {
             return Err(fmt::Error);
         }
@@ -38,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn symbols_of_cpp_become_names_and_others_stay() {
+    fn symbols_of_cpp_and_rust_become_names_and_others_stay() {
         let check =
             |symbol: &str, want: Option<&str>| assert_eq!(demangle(symbol).as_deref(), want, "{symbol}");
         check("_ZN3foo3barEi", Some("foo::bar(int)"));
@@ -47,7 +52,11 @@ mod tests {
             Some("std::vector<int, std::allocator<int> >::push_back(int const&)"),
         );
         check("main", None);
-        check("_RNvC1a1b", None);
+        check("_RNvC1a1b", Some("a::b"));
+        check("_RNvNtCs1234_7mycrate3foo3bar", Some("mycrate::foo::bar"));
+        check("_RINvC1a1blE", Some("a::b::<i32>"));
+        check("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", Some("core::fmt::Write::write_fmt"));
+        check("_RNvC", None);
         check("_Z", None);
         check("_ZN3foo", None);
     }
@@ -64,6 +73,12 @@ mod tests {
         let began = testkit::cpu::used_by_this_thread();
         assert!(demangle(&symbol).is_none_or(|name| name.len() <= DEMANGLED_BYTES_MAX));
         assert!((testkit::cpu::used_by_this_thread() - began).as_secs() < 5);
+        // The same by back references: a tuple of the tuple before, twice.
+        let mut rust = String::from("_RINvC1a1bTll");
+        for _ in 0..60 {
+            rust = rust.replacen("_RINvC1a1b", "_RINvC1a1bT", 1) + "E" + "B7_";
+        }
+        assert!(demangle(&format!("{rust}EE")).is_none_or(|name| name.len() <= DEMANGLED_BYTES_MAX));
         let deep = format!("_Z1f{}i", "P".repeat(100_000));
         assert!(demangle(&deep).is_none_or(|name| name.len() <= DEMANGLED_BYTES_MAX));
     }
