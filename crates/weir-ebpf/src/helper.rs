@@ -8,60 +8,9 @@ mod names;
 /// A helper's number, as in the `imm` of a `CALL`.
 pub type HelperId = i32;
 
-pub const MAP_LOOKUP_ELEM: HelperId = 1;
-pub const MAP_UPDATE_ELEM: HelperId = 2;
-pub const MAP_DELETE_ELEM: HelperId = 3;
-pub const PROBE_READ: HelperId = 4;
-pub const KTIME_GET_NS: HelperId = 5;
-pub const TRACE_PRINTK: HelperId = 6;
-pub const GET_PRANDOM_U32: HelperId = 7;
-pub const GET_SMP_PROCESSOR_ID: HelperId = 8;
-pub const TAIL_CALL: HelperId = 12;
-pub const GET_CURRENT_PID_TGID: HelperId = 14;
-pub const GET_CURRENT_UID_GID: HelperId = 15;
-pub const GET_CURRENT_COMM: HelperId = 16;
-pub const PERF_EVENT_OUTPUT: HelperId = 25;
-pub const GET_STACKID: HelperId = 27;
-pub const SKB_LOAD_BYTES: HelperId = 26;
-pub const CSUM_DIFF: HelperId = 28;
-pub const PROBE_WRITE_USER: HelperId = 36;
-pub const CURRENT_TASK_UNDER_CGROUP: HelperId = 37;
-pub const GET_NUMA_NODE_ID: HelperId = 42;
-pub const PROBE_READ_STR: HelperId = 45;
-pub const GET_STACK: HelperId = 67;
-pub const SKB_LOAD_BYTES_RELATIVE: HelperId = 68;
-pub const GET_CURRENT_CGROUP_ID: HelperId = 80;
-pub const MAP_PUSH_ELEM: HelperId = 87;
-pub const MAP_POP_ELEM: HelperId = 88;
-pub const MAP_PEEK_ELEM: HelperId = 89;
-pub const SEND_SIGNAL: HelperId = 109;
-pub const PROBE_READ_USER: HelperId = 112;
-pub const PROBE_READ_KERNEL: HelperId = 113;
-pub const PROBE_READ_USER_STR: HelperId = 114;
-pub const PROBE_READ_KERNEL_STR: HelperId = 115;
-pub const SEND_SIGNAL_THREAD: HelperId = 117;
-pub const JIFFIES64: HelperId = 118;
-pub const GET_NS_CURRENT_PID_TGID: HelperId = 120;
-pub const KTIME_GET_BOOT_NS: HelperId = 125;
-pub const RINGBUF_OUTPUT: HelperId = 130;
-pub const RINGBUF_RESERVE: HelperId = 131;
-pub const RINGBUF_SUBMIT: HelperId = 132;
-pub const RINGBUF_DISCARD: HelperId = 133;
-pub const RINGBUF_QUERY: HelperId = 134;
 /// What is asked besides the kernel's questions, which answers 0 to it: whether there is room by now, of which the bits below say how many
 /// milliseconds are to be waited for it at most. Inside a traced process alone.
 pub const RB_WAIT: i32 = 1 << 30;
-pub const COPY_FROM_USER: HelperId = 148;
-pub const KTIME_GET_COARSE_NS: HelperId = 160;
-pub const FOR_EACH_MAP_ELEM: HelperId = 164;
-pub const SNPRINTF: HelperId = 165;
-pub const GET_FUNC_IP: HelperId = 173;
-pub const GET_ATTACH_COOKIE: HelperId = 174;
-pub const TRACE_VPRINTK: HelperId = 177;
-pub const LOOP: HelperId = 181;
-pub const STRNCMP: HelperId = 182;
-pub const MAP_LOOKUP_PERCPU_ELEM: HelperId = 195;
-pub const KTIME_GET_TAI_NS: HelperId = 208;
 
 /// Tail calls of one run (Linux: MAX_TAIL_CALL_CNT).
 pub const TAIL_CALLS_MAX: u32 = 33;
@@ -151,6 +100,8 @@ pub struct HelperProto {
     pub args: &'static [Arg],
     pub ret: Ret,
     pub access: Access,
+    /// The function of the C half that it is; none where every engine has it inside.
+    pub function: Option<&'static str>,
 }
 
 /// What a call does with memory of the process in which it runs, other than what the program owns and what its probe was given.
@@ -169,75 +120,91 @@ impl Access {
     pub const ALL: Access = Access { reads: true, changes: true };
 }
 
-const NONE: Access = Access::NONE;
-const READS: Access = Access::READS;
-const CHANGES: Access = Access::CHANGES;
-
-const fn row(
-    id: HelperId,
-    name: &'static str,
-    args: &'static [Arg],
-    ret: Ret,
-    access: Access,
-) -> HelperProto {
-    HelperProto { id, name, args, ret, access }
+/// Every helper that weir knows: number, name, arguments, result, access to memory, and the function of the C half (`weir-rt/c`) that it is; `inlined` where
+/// every engine has it inside. Each crate makes of this table what it needs; a row whose function is not there is not linked.
+#[rustfmt::skip]
+#[macro_export]
+macro_rules! helper_table {
+    ($with:ident) => {
+        $with! {
+            (MAP_LOOKUP_ELEM, 1, "map_lookup_elem", [Map, MapKey], MapValueOrNull, NONE, weir_map_lookup_elem)
+            (MAP_UPDATE_ELEM, 2, "map_update_elem", [Map, MapKey, MapValue, Scalar], Status, NONE, weir_map_update_elem)
+            (MAP_DELETE_ELEM, 3, "map_delete_elem", [Map, MapKey], Status, NONE, weir_map_delete_elem)
+            (PROBE_READ, 4, "probe_read", [MemWrite, SizeOrZero, Address], Status, READS, weir_probe_read_user)
+            (KTIME_GET_NS, 5, "ktime_get_ns", [], Scalar, NONE, weir_ktime_get_ns)
+            (TRACE_PRINTK, 6, "trace_printk", [MemRead, Size, Any, Any, Any], Scalar, READS, weir_trace_printk)
+            (GET_PRANDOM_U32, 7, "get_prandom_u32", [], Scalar, NONE, weir_get_prandom_u32)
+            (GET_SMP_PROCESSOR_ID, 8, "get_smp_processor_id", [], Scalar, NONE, weir_get_smp_processor_id)
+            (TAIL_CALL, 12, "tail_call", [Context, ProgMap, Scalar], Void, NONE, inlined)
+            (GET_CURRENT_PID_TGID, 14, "get_current_pid_tgid", [], Scalar, NONE, weir_get_current_pid_tgid)
+            (GET_CURRENT_UID_GID, 15, "get_current_uid_gid", [], Scalar, NONE, weir_get_current_uid_gid)
+            (GET_CURRENT_COMM, 16, "get_current_comm", [MemWrite, Size], Status, NONE, weir_get_current_comm)
+            (PERF_EVENT_OUTPUT, 25, "perf_event_output", [Context, PerfMap, Scalar, MemRead, SizeOrZero], Status, NONE, weir_perf_event_output)
+            (SKB_LOAD_BYTES, 26, "skb_load_bytes", [Context, Scalar, MemWrite, Size], Status, NONE, weir_skb_load_bytes)
+            (GET_STACKID, 27, "get_stackid", [Context, StackMap, Scalar], Scalar, READS, weir_get_stackid)
+            (CSUM_DIFF, 28, "csum_diff", [MemRead, SizeOrZero, MemRead, SizeOrZero, Scalar], Scalar, NONE, weir_csum_diff)
+            (PROBE_WRITE_USER, 36, "probe_write_user", [Scalar, MemRead, Size], Status, CHANGES, weir_probe_write_user)
+            (CURRENT_TASK_UNDER_CGROUP, 37, "current_task_under_cgroup", [CgroupMap, Scalar], Scalar, NONE, weir_current_task_under_cgroup)
+            (GET_NUMA_NODE_ID, 42, "get_numa_node_id", [], Scalar, NONE, weir_get_numa_node_id)
+            (PROBE_READ_STR, 45, "probe_read_str", [StringWrite, SizeOrZero, Address], Length, READS, weir_probe_read_user_str)
+            (GET_STACK, 67, "get_stack", [Context, MemWrite, SizeOrZero, Scalar], Length, READS, weir_get_stack)
+            (SKB_LOAD_BYTES_RELATIVE, 68, "skb_load_bytes_relative", [Context, Scalar, MemWrite, Size, Scalar], Status, NONE, weir_skb_load_bytes_relative)
+            (GET_CURRENT_CGROUP_ID, 80, "get_current_cgroup_id", [], Scalar, NONE, weir_get_current_cgroup_id)
+            (MAP_PUSH_ELEM, 87, "map_push_elem", [QueueMap, MapValue, Scalar], Status, NONE, weir_map_push_elem)
+            (MAP_POP_ELEM, 88, "map_pop_elem", [QueueMap, MapValueOut], Status, NONE, weir_map_pop_elem)
+            (MAP_PEEK_ELEM, 89, "map_peek_elem", [QueueMap, MapValueOut], Status, NONE, weir_map_peek_elem)
+            (SEND_SIGNAL, 109, "send_signal", [Scalar], Status, CHANGES, weir_send_signal)
+            (PROBE_READ_USER, 112, "probe_read_user", [MemWrite, SizeOrZero, Address], Status, READS, weir_probe_read_user)
+            (PROBE_READ_KERNEL, 113, "probe_read_kernel", [MemWrite, SizeOrZero, Address], Status, READS, weir_probe_read_user)
+            (PROBE_READ_USER_STR, 114, "probe_read_user_str", [StringWrite, SizeOrZero, Address], Length, READS, weir_probe_read_user_str)
+            (PROBE_READ_KERNEL_STR, 115, "probe_read_kernel_str", [StringWrite, SizeOrZero, Address], Length, READS, weir_probe_read_user_str)
+            (SEND_SIGNAL_THREAD, 117, "send_signal_thread", [Scalar], Status, CHANGES, weir_send_signal_thread)
+            (JIFFIES64, 118, "jiffies64", [], Scalar, NONE, weir_jiffies64)
+            (GET_NS_CURRENT_PID_TGID, 120, "get_ns_current_pid_tgid", [Scalar, Scalar, MemWrite, Size], Status, NONE, weir_get_ns_current_pid_tgid)
+            (KTIME_GET_BOOT_NS, 125, "ktime_get_boot_ns", [], Scalar, NONE, weir_ktime_get_boot_ns)
+            (RINGBUF_OUTPUT, 130, "ringbuf_output", [RingMap, MemRead, SizeOrZero, Scalar], Status, NONE, weir_ringbuf_output)
+            (RINGBUF_RESERVE, 131, "ringbuf_reserve", [RingMap, ConstSize, Scalar], RingRecordOrNull, NONE, weir_ringbuf_reserve)
+            (RINGBUF_SUBMIT, 132, "ringbuf_submit", [RingRecord, Scalar], Void, NONE, weir_ringbuf_submit)
+            (RINGBUF_DISCARD, 133, "ringbuf_discard", [RingRecord, Scalar], Void, NONE, weir_ringbuf_discard)
+            (RINGBUF_QUERY, 134, "ringbuf_query", [RingMap, Scalar], Scalar, NONE, weir_ringbuf_query)
+            (COPY_FROM_USER, 148, "copy_from_user", [MemWrite, SizeOrZero, Address], Status, READS, weir_probe_read_user)
+            (KTIME_GET_COARSE_NS, 160, "ktime_get_coarse_ns", [], Scalar, NONE, weir_ktime_get_coarse_ns)
+            (FOR_EACH_MAP_ELEM, 164, "for_each_map_elem", [Map, Callback, StackOrNull, Scalar], Scalar, NONE, inlined)
+            (SNPRINTF, 165, "snprintf", [StringWrite, SizeOrZero, ConstString, Words, SizeOrZero], Scalar, READS, weir_snprintf)
+            (GET_FUNC_IP, 173, "get_func_ip", [Context], Scalar, NONE, weir_get_func_ip)
+            (GET_ATTACH_COOKIE, 174, "get_attach_cookie", [Context], Scalar, NONE, inlined)
+            (TRACE_VPRINTK, 177, "trace_vprintk", [MemRead, Size, Words, SizeOrZero], Scalar, READS, weir_trace_vprintk)
+            (LOOP, 181, "loop", [Scalar, Callback, StackOrNull, Scalar], Scalar, NONE, inlined)
+            (STRNCMP, 182, "strncmp", [MemRead, Size, ConstString], Scalar, NONE, weir_strncmp)
+            (MAP_LOOKUP_PERCPU_ELEM, 195, "map_lookup_percpu_elem", [Map, MapKey, Scalar], MapValueOrNull, NONE, weir_map_lookup_percpu_elem)
+            (KTIME_GET_TAI_NS, 208, "ktime_get_tai_ns", [], Scalar, NONE, weir_ktime_get_tai_ns)
+        }
+    };
 }
 
-/// Every helper that weir knows.
-#[rustfmt::skip]
-pub const HELPERS: &[HelperProto] = &[
-    row(MAP_LOOKUP_ELEM,       "map_lookup_elem",       &[Arg::Map, Arg::MapKey],                             Ret::MapValueOrNull, NONE),
-    row(MAP_UPDATE_ELEM,       "map_update_elem",       &[Arg::Map, Arg::MapKey, Arg::MapValue, Arg::Scalar], Ret::Status, NONE),
-    row(MAP_DELETE_ELEM,       "map_delete_elem",       &[Arg::Map, Arg::MapKey],                             Ret::Status, NONE),
-    row(PROBE_READ,            "probe_read",            &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status, READS),
-    row(KTIME_GET_NS,          "ktime_get_ns",          &[],                                                  Ret::Scalar, NONE),
-    row(TRACE_PRINTK,          "trace_printk",          &[Arg::MemRead, Arg::Size, Arg::Any, Arg::Any, Arg::Any], Ret::Scalar, READS),
-    row(GET_PRANDOM_U32,       "get_prandom_u32",       &[],                                                  Ret::Scalar, NONE),
-    row(GET_SMP_PROCESSOR_ID,  "get_smp_processor_id",  &[],                                                  Ret::Scalar, NONE),
-    row(TAIL_CALL,             "tail_call",             &[Arg::Context, Arg::ProgMap, Arg::Scalar],          Ret::Void, NONE),
-    row(GET_CURRENT_PID_TGID,  "get_current_pid_tgid",  &[],                                                  Ret::Scalar, NONE),
-    row(GET_CURRENT_UID_GID,   "get_current_uid_gid",   &[],                                                  Ret::Scalar, NONE),
-    row(GET_CURRENT_COMM,      "get_current_comm",      &[Arg::MemWrite, Arg::Size],                          Ret::Status, NONE),
-    row(PERF_EVENT_OUTPUT,     "perf_event_output",     &[Arg::Context, Arg::PerfMap, Arg::Scalar, Arg::MemRead, Arg::SizeOrZero], Ret::Status, NONE),
-    row(SKB_LOAD_BYTES,        "skb_load_bytes",        &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size], Ret::Status, NONE),
-    row(GET_STACKID,           "get_stackid",           &[Arg::Context, Arg::StackMap, Arg::Scalar],          Ret::Scalar, READS),
-    row(CSUM_DIFF,             "csum_diff",             &[Arg::MemRead, Arg::SizeOrZero, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Scalar, NONE),
-    row(PROBE_WRITE_USER,      "probe_write_user",      &[Arg::Scalar, Arg::MemRead, Arg::Size],              Ret::Status, CHANGES),
-    row(CURRENT_TASK_UNDER_CGROUP, "current_task_under_cgroup", &[Arg::CgroupMap, Arg::Scalar],               Ret::Scalar, NONE),
-    row(GET_NUMA_NODE_ID,      "get_numa_node_id",      &[],                                                  Ret::Scalar, NONE),
-    row(PROBE_READ_STR,        "probe_read_str",        &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length, READS),
-    row(GET_STACK,             "get_stack",             &[Arg::Context, Arg::MemWrite, Arg::SizeOrZero, Arg::Scalar], Ret::Length, READS),
-    row(SKB_LOAD_BYTES_RELATIVE, "skb_load_bytes_relative", &[Arg::Context, Arg::Scalar, Arg::MemWrite, Arg::Size, Arg::Scalar], Ret::Status, NONE),
-    row(GET_CURRENT_CGROUP_ID, "get_current_cgroup_id", &[],                                                  Ret::Scalar, NONE),
-    row(MAP_PUSH_ELEM,        "map_push_elem",        &[Arg::QueueMap, Arg::MapValue, Arg::Scalar],         Ret::Status, NONE),
-    row(MAP_POP_ELEM,         "map_pop_elem",         &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status, NONE),
-    row(MAP_PEEK_ELEM,        "map_peek_elem",        &[Arg::QueueMap, Arg::MapValueOut],                   Ret::Status, NONE),
-    row(SEND_SIGNAL,           "send_signal",           &[Arg::Scalar],                                       Ret::Status, CHANGES),
-    row(PROBE_READ_USER,       "probe_read_user",       &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status, READS),
-    row(PROBE_READ_KERNEL,     "probe_read_kernel",     &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status, READS),
-    row(PROBE_READ_USER_STR,   "probe_read_user_str",   &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length, READS),
-    row(PROBE_READ_KERNEL_STR, "probe_read_kernel_str", &[Arg::StringWrite, Arg::SizeOrZero, Arg::Address],   Ret::Length, READS),
-    row(SEND_SIGNAL_THREAD,    "send_signal_thread",    &[Arg::Scalar],                                       Ret::Status, CHANGES),
-    row(JIFFIES64,             "jiffies64",             &[],                                                  Ret::Scalar, NONE),
-    row(GET_NS_CURRENT_PID_TGID, "get_ns_current_pid_tgid", &[Arg::Scalar, Arg::Scalar, Arg::MemWrite, Arg::Size], Ret::Status, NONE),
-    row(KTIME_GET_BOOT_NS,     "ktime_get_boot_ns",     &[],                                                  Ret::Scalar, NONE),
-    row(RINGBUF_OUTPUT,        "ringbuf_output",        &[Arg::RingMap, Arg::MemRead, Arg::SizeOrZero, Arg::Scalar], Ret::Status, NONE),
-    row(RINGBUF_RESERVE,       "ringbuf_reserve",       &[Arg::RingMap, Arg::ConstSize, Arg::Scalar],         Ret::RingRecordOrNull, NONE),
-    row(RINGBUF_SUBMIT,        "ringbuf_submit",        &[Arg::RingRecord, Arg::Scalar],                      Ret::Void, NONE),
-    row(RINGBUF_DISCARD,       "ringbuf_discard",       &[Arg::RingRecord, Arg::Scalar],                      Ret::Void, NONE),
-    row(RINGBUF_QUERY,         "ringbuf_query",         &[Arg::RingMap, Arg::Scalar],                         Ret::Scalar, NONE),
-    row(COPY_FROM_USER,        "copy_from_user",        &[Arg::MemWrite, Arg::SizeOrZero, Arg::Address],      Ret::Status, READS),
-    row(KTIME_GET_COARSE_NS,   "ktime_get_coarse_ns",   &[],                                                  Ret::Scalar, NONE),
-    row(FOR_EACH_MAP_ELEM,     "for_each_map_elem",     &[Arg::Map, Arg::Callback, Arg::StackOrNull, Arg::Scalar], Ret::Scalar, NONE),
-    row(SNPRINTF,              "snprintf",              &[Arg::StringWrite, Arg::SizeOrZero, Arg::ConstString, Arg::Words, Arg::SizeOrZero], Ret::Scalar, READS),
-    row(GET_FUNC_IP,           "get_func_ip",           &[Arg::Context],                                      Ret::Scalar, NONE),
-    row(GET_ATTACH_COOKIE,     "get_attach_cookie",     &[Arg::Context],                                      Ret::Scalar, NONE),
-    row(TRACE_VPRINTK,         "trace_vprintk",         &[Arg::MemRead, Arg::Size, Arg::Words, Arg::SizeOrZero], Ret::Scalar, READS),
-    row(LOOP,                  "loop",                  &[Arg::Scalar, Arg::Callback, Arg::StackOrNull, Arg::Scalar], Ret::Scalar, NONE),
-    row(STRNCMP,               "strncmp",               &[Arg::MemRead, Arg::Size, Arg::ConstString],         Ret::Scalar, NONE),
-    row(MAP_LOOKUP_PERCPU_ELEM, "map_lookup_percpu_elem", &[Arg::Map, Arg::MapKey, Arg::Scalar],             Ret::MapValueOrNull, NONE),
-    row(KTIME_GET_TAI_NS,      "ktime_get_tai_ns",      &[],                                                  Ret::Scalar, NONE),
-];
+macro_rules! rows {
+    ($(($id:ident, $number:literal, $name:literal, [$($arg:ident),*], $ret:ident, $access:ident, $function:ident))*) => {
+        $(pub const $id: HelperId = $number;)*
+
+        /// The table, by rows.
+        pub const HELPERS: &[HelperProto] = &[
+            $(HelperProto {
+                id: $id,
+                name: $name,
+                args: &[$(Arg::$arg),*],
+                ret: Ret::$ret,
+                access: Access::$access,
+                function: function(stringify!($function)),
+            },)*
+        ];
+    };
+}
+helper_table!(rows);
+
+const fn function(symbol: &'static str) -> Option<&'static str> {
+    // The only one without the C half's prefix.
+    if symbol.as_bytes()[0] == b'i' { None } else { Some(symbol) }
+}
 
 /// Helpers that read the packet of a socket filter, which programs of other kinds have not.
 pub const OF_SOCKET_FILTERS: &[HelperId] = &[SKB_LOAD_BYTES, SKB_LOAD_BYTES_RELATIVE];

@@ -340,7 +340,7 @@ impl<'a> Space<'a> {
         if id == helper::MAP_LOOKUP_PERCPU_ELEM && self.lane == Lane::Shared {
             return Err(Violation::NoLanes);
         }
-        let result = self.dispatch(id, &mut values);
+        let result = self.dispatch(proto, &mut values);
         for value in values {
             if let Value::Buffer(address, bytes) = value {
                 self.write_bytes(address, &bytes)?;
@@ -439,105 +439,53 @@ impl<'a> Space<'a> {
         }
     }
 
-    fn dispatch(&mut self, id: HelperId, values: &mut [Value<'a>]) -> u64 {
-        use Value::{Buffer, Bytes, Map, Number, Record};
-        match (id, values) {
-            (helper::MAP_LOOKUP_ELEM, [Map(map), Bytes(key)]) => match self.lane_of(map.lanes) {
-                Some(lane) => linked::map_lookup_lane(map, key, lane),
-                None => linked::map_lookup(map, key),
+    /// Those that are about what this holds: lanes, records, the cookie. The others are functions of the C half, as for machine code.
+    fn dispatch(&mut self, proto: &helper::HelperProto, values: &mut [Value<'a>]) -> u64 {
+        use Value::{Bytes, Map, Number, Record};
+        match (proto.id, &*values) {
+            (helper::MAP_LOOKUP_ELEM, [Map(map), Bytes(key)]) if self.lane_of(map.lanes).is_some() => {
+                let lane = self.lane_of(map.lanes).unwrap_or_default();
+                linked::map_lookup_lane(map, key, lane).unwrap_or(0)
             }
-            .unwrap_or(0),
-            (helper::MAP_LOOKUP_PERCPU_ELEM, [Map(map), Bytes(key), Number(cpu)]) => {
-                linked::map_lookup_percpu(map, key, *cpu).unwrap_or(0)
-            }
-            (helper::MAP_UPDATE_ELEM, [Map(map), Bytes(key), Bytes(value), Number(flags)]) => {
-                let status = match self.lane_of(map.lanes) {
-                    Some(lane) => linked::map_update_lane(map, key, value, *flags, lane),
-                    None => linked::map_update(map, key, value, *flags),
-                };
-                status as u64
-            }
-            (helper::MAP_DELETE_ELEM, [Map(map), Bytes(key)]) => linked::map_delete(map, key) as u64,
-            (helper::MAP_PUSH_ELEM, [Map(map), Bytes(value), Number(flags)]) => {
-                linked::map_push(map, value, *flags) as u64
-            }
-            (helper::MAP_POP_ELEM, [Map(map), Buffer(_, value)]) => linked::map_pop(map, value) as u64,
-            (helper::MAP_PEEK_ELEM, [Map(map), Buffer(_, value) | Bytes(value)]) => {
-                linked::map_peek(map, value) as u64
-            }
-            (helper::GET_CURRENT_COMM, [Buffer(_, bytes), _]) => linked::current_comm(bytes) as u64,
-            (
-                helper::PROBE_READ_USER
-                | helper::PROBE_READ
-                | helper::PROBE_READ_KERNEL
-                | helper::COPY_FROM_USER,
-                [Buffer(_, bytes), _, Number(source)],
-            ) => linked::probe_read_user(bytes, *source) as u64,
-            (
-                helper::PROBE_READ_USER_STR | helper::PROBE_READ_STR | helper::PROBE_READ_KERNEL_STR,
-                [Buffer(_, bytes), _, Number(source)],
-            ) => linked::probe_read_user_str(bytes, *source) as u64,
-            (helper::PROBE_WRITE_USER, [Number(destination), Bytes(source), _]) => {
-                linked::probe_write_user(*destination, source) as u64
-            }
-            (helper::GET_NS_CURRENT_PID_TGID, [Number(device), Number(inode), Buffer(_, ids), _]) => {
-                linked::ns_current_pid_tgid(*device, *inode, ids) as u64
-            }
-            (helper::SEND_SIGNAL, [Number(signal)]) => linked::send_signal(*signal, false) as u64,
-            (helper::SEND_SIGNAL_THREAD, [Number(signal)]) => linked::send_signal(*signal, true) as u64,
-            (helper::STRNCMP, [Bytes(text), _, Bytes(string)]) => linked::strncmp(text, string) as u64,
-            (helper::CSUM_DIFF, [Bytes(from), _, Bytes(to), _, Number(seed)]) => {
-                linked::csum_diff(from, to, *seed) as u64
-            }
-            (helper::SNPRINTF, [Buffer(_, text), _, Bytes(format), Bytes(words), _]) => {
-                linked::snprintf(text, format, words) as u64
-            }
-            (helper::TRACE_PRINTK, [Bytes(format), _, Number(a), Number(b), Number(c)]) => {
-                linked::trace_printk(format, [*a, *b, *c]) as u64
-            }
-            (helper::TRACE_VPRINTK, [Bytes(format), _, Bytes(words), _]) => {
-                linked::trace_vprintk(format, words) as u64
-            }
-            (helper::RINGBUF_OUTPUT, [Map(map), Bytes(data), _, Number(flags)]) => {
-                linked::ringbuf_output(map, data, *flags) as u64
+            (helper::MAP_UPDATE_ELEM, [Map(map), Bytes(key), Bytes(value), Number(flags)])
+                if self.lane_of(map.lanes).is_some() =>
+            {
+                let lane = self.lane_of(map.lanes).unwrap_or_default();
+                linked::map_update_lane(map, key, value, *flags, lane) as u64
             }
             (helper::RINGBUF_RESERVE, [Map(map), Number(size), Number(flags)]) => {
                 self.reserve(map, *size, *flags)
             }
             (helper::RINGBUF_SUBMIT, [Record(record), _]) => self.finish_record(*record, false),
             (helper::RINGBUF_DISCARD, [Record(record), _]) => self.finish_record(*record, true),
-            (helper::PERF_EVENT_OUTPUT, [_, Map(map), Number(flags), Bytes(data), _]) => {
-                linked::perf_event_output(map, *flags, data) as u64
-            }
-            (helper::GET_STACKID, [_, Map(map), Number(flags)]) => {
-                linked::get_stackid(&self.walked(), map, *flags) as u64
-            }
-            (helper::GET_STACK, [_, Buffer(_, buffer), _, Number(flags)]) => {
-                linked::get_stack(&self.walked(), buffer, *flags) as u64
-            }
-            (helper::SKB_LOAD_BYTES, [_, Number(offset), Buffer(_, buffer), _]) => {
-                self.load_packet(*offset, buffer, None)
-            }
-            (helper::SKB_LOAD_BYTES_RELATIVE, [_, Number(offset), Buffer(_, buffer), _, Number(header)]) => {
-                self.load_packet(*offset, buffer, Some(*header))
-            }
-            (helper::CURRENT_TASK_UNDER_CGROUP, [Map(map), Number(index)]) => {
-                linked::current_task_under_cgroup(map, *index) as u64
-            }
-            (helper::RINGBUF_QUERY, [Map(map), Number(what)]) => linked::ringbuf_query(map, *what),
             (helper::GET_ATTACH_COOKIE, _) => self.cookie,
-            (helper::GET_FUNC_IP, _) => self.context[pt_regs::IP as usize / 8].load(Ordering::Relaxed),
-            // SANITY: the table of helpers, this match and that of `answer` name the same helpers.
             (helper::GET_SMP_PROCESSOR_ID, _) if self.cpu_of_lane().is_some() => {
                 self.cpu_of_lane().map_or(0, u64::from)
             }
-            (id, _) => linked::answer(id).unwrap_or_else(|| unreachable!("helper {id} has no function")),
+            _ => self.call_function(proto, values),
         }
     }
 
-    fn load_packet(&self, offset: u64, buffer: &mut [u8], header: Option<u64>) -> u64 {
-        // SAFETY: `call` saw to the kind of the context, whose slots name bytes that it lends.
-        unsafe { linked::skb_load_bytes(&self.slots(), offset, buffer, header) as u64 }
+    fn call_function(&self, proto: &helper::HelperProto, values: &mut [Value<'a>]) -> u64 {
+        let (context, mut arguments) = (self.walked(), [0; 6]);
+        for ((slot, value), arg) in arguments.iter_mut().zip(&mut *values).zip(proto.args) {
+            *slot = match value {
+                Value::Number(_) if *arg == Arg::Context => std::ptr::from_ref(&context) as u64,
+                Value::Number(number) => *number,
+                Value::Map(map) => std::ptr::from_ref::<Descriptor>(map) as u64,
+                Value::Bytes(bytes) => bytes.as_ptr() as u64,
+                Value::Buffer(_, bytes) => bytes.as_mut_ptr() as u64,
+                Value::Record(record) => record.address,
+            };
+        }
+        let string = proto.args.iter().position(|arg| *arg == Arg::ConstString);
+        if let Some(Value::Bytes(string)) = string.map(|at| &values[at]) {
+            arguments[5] = string.len() as u64;
+        }
+        // SAFETY: `argument` made each value by the helper's row: memory of the sizes given, maps of this segment. A context of packets names bytes that it
+        // lends; what numbers point to is read and written by the kernel.
+        let answer = unsafe { linked::call(proto.id, arguments) };
+        answer.unwrap_or_else(|| unreachable!("helper {} has no function", proto.name))
     }
 
     fn reserve(&mut self, map: &Descriptor, size: u64, flags: u64) -> u64 {

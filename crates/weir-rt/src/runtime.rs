@@ -168,59 +168,6 @@ pub fn own_counters() -> [u64; crate::abi::counter::COUNT] {
     linked::counters()
 }
 
-/// Helpers that have a function in the C half: number and symbol. `get_attach_cookie`, `loop` and `for_each_map_elem`
-/// are inlined by every engine.
-pub(crate) const FUNCTIONS: &[(HelperId, &str)] = &[
-    (helper::MAP_LOOKUP_ELEM, "weir_map_lookup_elem"),
-    (helper::MAP_UPDATE_ELEM, "weir_map_update_elem"),
-    (helper::MAP_DELETE_ELEM, "weir_map_delete_elem"),
-    (helper::MAP_LOOKUP_PERCPU_ELEM, "weir_map_lookup_percpu_elem"),
-    (helper::KTIME_GET_NS, "weir_ktime_get_ns"),
-    (helper::GET_SMP_PROCESSOR_ID, "weir_get_smp_processor_id"),
-    (helper::GET_CURRENT_PID_TGID, "weir_get_current_pid_tgid"),
-    (helper::GET_CURRENT_COMM, "weir_get_current_comm"),
-    (helper::MAP_PUSH_ELEM, "weir_map_push_elem"),
-    (helper::MAP_POP_ELEM, "weir_map_pop_elem"),
-    (helper::MAP_PEEK_ELEM, "weir_map_peek_elem"),
-    (helper::PROBE_READ_USER, "weir_probe_read_user"),
-    (helper::PROBE_READ_USER_STR, "weir_probe_read_user_str"),
-    (helper::RINGBUF_OUTPUT, "weir_ringbuf_output"),
-    (helper::RINGBUF_RESERVE, "weir_ringbuf_reserve"),
-    (helper::RINGBUF_SUBMIT, "weir_ringbuf_submit"),
-    (helper::RINGBUF_DISCARD, "weir_ringbuf_discard"),
-    (helper::RINGBUF_QUERY, "weir_ringbuf_query"),
-    (helper::KTIME_GET_BOOT_NS, "weir_ktime_get_boot_ns"),
-    (helper::KTIME_GET_COARSE_NS, "weir_ktime_get_coarse_ns"),
-    (helper::KTIME_GET_TAI_NS, "weir_ktime_get_tai_ns"),
-    (helper::JIFFIES64, "weir_jiffies64"),
-    (helper::GET_PRANDOM_U32, "weir_get_prandom_u32"),
-    (helper::GET_CURRENT_UID_GID, "weir_get_current_uid_gid"),
-    (helper::GET_CURRENT_CGROUP_ID, "weir_get_current_cgroup_id"),
-    (helper::GET_NUMA_NODE_ID, "weir_get_numa_node_id"),
-    (helper::GET_NS_CURRENT_PID_TGID, "weir_get_ns_current_pid_tgid"),
-    (helper::SEND_SIGNAL, "weir_send_signal"),
-    (helper::SEND_SIGNAL_THREAD, "weir_send_signal_thread"),
-    // In a process there is one kind of memory to read.
-    (helper::PROBE_READ, "weir_probe_read_user"),
-    (helper::PROBE_READ_KERNEL, "weir_probe_read_user"),
-    (helper::COPY_FROM_USER, "weir_probe_read_user"),
-    (helper::PROBE_READ_STR, "weir_probe_read_user_str"),
-    (helper::PROBE_READ_KERNEL_STR, "weir_probe_read_user_str"),
-    (helper::PROBE_WRITE_USER, "weir_probe_write_user"),
-    (helper::GET_FUNC_IP, "weir_get_func_ip"),
-    (helper::PERF_EVENT_OUTPUT, "weir_perf_event_output"),
-    (helper::GET_STACKID, "weir_get_stackid"),
-    (helper::GET_STACK, "weir_get_stack"),
-    (helper::CURRENT_TASK_UNDER_CGROUP, "weir_current_task_under_cgroup"),
-    (helper::SKB_LOAD_BYTES, "weir_skb_load_bytes"),
-    (helper::SKB_LOAD_BYTES_RELATIVE, "weir_skb_load_bytes_relative"),
-    (helper::STRNCMP, "weir_strncmp"),
-    (helper::CSUM_DIFF, "weir_csum_diff"),
-    (helper::SNPRINTF, "weir_snprintf"),
-    (helper::TRACE_PRINTK, "weir_trace_printk"),
-    (helper::TRACE_VPRINTK, "weir_trace_vprintk"),
-];
-
 /// The loadable part of the file: from the start of its code to the end of its island. The asserts name what our own
 /// build must have done.
 fn take_apart(file: &'static [u8]) -> RuntimeImage {
@@ -245,11 +192,12 @@ fn take_apart(file: &'static [u8]) -> RuntimeImage {
             .address();
         (address - text) as u32
     };
+    let functions = helper::HELPERS.iter().filter_map(|proto| Some((proto.id, proto.function?)));
     RuntimeImage {
         bytes: &file[text_offset as usize..end as usize],
         text_bytes: text_bytes as u32,
         island_offset: (island - text) as u32,
-        helpers: FUNCTIONS.iter().map(|(id, symbol)| (*id, offset_of(symbol))).collect(),
+        helpers: functions.map(|(id, symbol)| (id, offset_of(symbol))).collect(),
         functions: OTHER_FUNCTIONS.iter().map(|(function, symbol)| (*function, offset_of(symbol))).collect(),
     }
 }

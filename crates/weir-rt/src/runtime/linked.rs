@@ -8,10 +8,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Once, OnceLock};
 
-use weir_ebpf::{HelperId, MapKind, helper, pt_regs};
+use weir_ebpf::{HelperId, MapKind, helper};
 
 use super::Island;
 use crate::abi::{Cursor, Descriptor, HEADER_BYTES, counter, header};
+#[cfg(test)]
 use crate::executable::Frame;
 use crate::{cgroup, clock};
 
@@ -22,6 +23,7 @@ unsafe extern "C" {
     fn weir_map_push_elem(map: *const Descriptor, value: *const u8, flags: u64) -> i64;
     fn weir_map_pop_elem(map: *const Descriptor, value: *mut u8) -> i64;
     fn weir_map_peek_elem(map: *const Descriptor, value: *mut u8) -> i64;
+    #[cfg(test)]
     fn weir_map_lookup_percpu_elem(map: *const Descriptor, key: *const u8, cpu: u64) -> u64;
     fn weir_lane_claim(claims: u64, cpus: u32, lanes: u32, owner: u64) -> i64;
     fn weir_map_lookup_lane(map: *const Descriptor, key: *const u8, lane: u64) -> u64;
@@ -34,30 +36,19 @@ unsafe extern "C" {
     ) -> i64;
     fn weir_map_next(map: *const Descriptor, at: *mut Cursor, lane: u64) -> u64;
     fn weir_declared_copy(to: *mut u8, size: u64, context: *const u64, which: u64) -> u64;
-    fn weir_ktime_get_ns() -> u64;
-    fn weir_get_smp_processor_id() -> u64;
-    fn weir_get_current_pid_tgid() -> u64;
+    #[cfg(test)]
     fn weir_get_current_comm(buffer: *mut u8, size: u64) -> i64;
     fn weir_probe_read_user(destination: *mut u8, size: u64, source: u64) -> i64;
+    #[cfg(test)]
     fn weir_probe_read_user_str(destination: *mut u8, size: u64, source: u64) -> i64;
+    #[cfg(test)]
     fn weir_ringbuf_output(map: *const Descriptor, data: *const u8, size: u64, flags: u64) -> i64;
     fn weir_ringbuf_reserve(map: *const Descriptor, size: u64, flags: u64) -> u64;
     fn weir_ringbuf_submit(record: *mut u8, flags: u64) -> u64;
     fn weir_ringbuf_discard(record: *mut u8, flags: u64) -> u64;
+    #[cfg(test)]
     fn weir_ringbuf_query(map: *const Descriptor, what: u64) -> u64;
-    fn weir_ktime_get_boot_ns() -> u64;
-    fn weir_ktime_get_coarse_ns() -> u64;
-    fn weir_ktime_get_tai_ns() -> u64;
-    fn weir_jiffies64() -> u64;
-    fn weir_get_prandom_u32() -> u64;
-    fn weir_get_current_uid_gid() -> u64;
-    fn weir_get_current_cgroup_id() -> u64;
-    fn weir_get_numa_node_id() -> u64;
-    fn weir_get_ns_current_pid_tgid(device: u64, inode: u64, ids: *mut u8, size: u64) -> i64;
-    fn weir_send_signal(signal: u64) -> i64;
-    fn weir_send_signal_thread(signal: u64) -> i64;
-    fn weir_probe_write_user(destination: u64, source: *const u8, size: u64) -> i64;
-    fn weir_get_func_ip(context: *const u64) -> u64;
+    #[cfg(test)]
     fn weir_perf_event_output(
         context: *const u64,
         map: *const Descriptor,
@@ -65,29 +56,10 @@ unsafe extern "C" {
         data: *const u8,
         size: u64,
     ) -> i64;
+    #[cfg(test)]
     fn weir_get_stackid(context: *const Frame, map: *const Descriptor, flags: u64) -> i64;
+    #[cfg(test)]
     fn weir_get_stack(context: *const Frame, buffer: *mut u8, size: u64, flags: u64) -> i64;
-    fn weir_current_task_under_cgroup(map: *const Descriptor, index: u64) -> i64;
-    fn weir_skb_load_bytes(context: *const u64, offset: u64, to: *mut u8, bytes: u64) -> i64;
-    fn weir_skb_load_bytes_relative(
-        context: *const u64,
-        offset: u64,
-        to: *mut u8,
-        bytes: u64,
-        header: u64,
-    ) -> i64;
-    fn weir_strncmp(a: *const u8, size: u64, b: *const u8, unused4: u64, unused5: u64, b_bytes: u64) -> i64;
-    fn weir_csum_diff(from: *const u8, from_size: u64, to: *const u8, to_size: u64, seed: u64) -> i64;
-    fn weir_snprintf(
-        text: *mut u8,
-        size: u64,
-        format: *const u8,
-        words: *const u8,
-        bytes: u64,
-        format_bytes: u64,
-    ) -> i64;
-    fn weir_trace_printk(format: *const u8, bytes: u64, a: u64, b: u64, c: u64) -> i64;
-    fn weir_trace_vprintk(format: *const u8, format_bytes: u64, words: *const u8, bytes: u64) -> i64;
     fn weir_hash_dump(
         map: *const Descriptor,
         bucket: u64,
@@ -215,56 +187,43 @@ pub(crate) fn prepare() {
     island.pid.store(std::process::id(), Ordering::Relaxed);
 }
 
+/// Where functions of the C half are in this process, by the helpers that they are.
+macro_rules! addresses {
+    ($(($id:ident, $number:literal, $name:literal, $args:tt, $ret:ident, $access:ident, $function:ident))*) => {
+        [$((helper::$id, addresses!(@ $function))),*]
+    };
+    (@ inlined) => { None };
+    (@ $function:ident) => {{
+        unsafe extern "C" {
+            fn $function();
+        }
+        Some($function as Function)
+    }};
+}
+
+/// Of a function of the C half nothing but its address.
+type Function = unsafe extern "C" fn();
+
+#[allow(clashing_extern_declarations, reason = "nothing but addresses is taken of these")]
+static ADDRESSES: &[(HelperId, Option<Function>)] = &weir_ebpf::helper_table!(addresses);
+
 pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
     prepare();
-    let address: *const c_void = match id {
-        helper::MAP_LOOKUP_ELEM => weir_map_lookup_elem as _,
-        helper::MAP_UPDATE_ELEM => weir_map_update_elem as _,
-        helper::MAP_DELETE_ELEM => weir_map_delete_elem as _,
-        helper::MAP_LOOKUP_PERCPU_ELEM => weir_map_lookup_percpu_elem as _,
-        helper::KTIME_GET_NS => weir_ktime_get_ns as _,
-        helper::GET_SMP_PROCESSOR_ID => weir_get_smp_processor_id as _,
-        helper::GET_CURRENT_PID_TGID => weir_get_current_pid_tgid as _,
-        helper::GET_CURRENT_COMM => weir_get_current_comm as _,
-        helper::MAP_PUSH_ELEM => weir_map_push_elem as _,
-        helper::MAP_POP_ELEM => weir_map_pop_elem as _,
-        helper::MAP_PEEK_ELEM => weir_map_peek_elem as _,
-        helper::PROBE_READ_USER => weir_probe_read_user as _,
-        helper::PROBE_READ_USER_STR => weir_probe_read_user_str as _,
-        helper::RINGBUF_OUTPUT => weir_ringbuf_output as _,
-        helper::RINGBUF_RESERVE => weir_ringbuf_reserve as _,
-        helper::RINGBUF_SUBMIT => weir_ringbuf_submit as _,
-        helper::RINGBUF_DISCARD => weir_ringbuf_discard as _,
-        helper::RINGBUF_QUERY => weir_ringbuf_query as _,
-        helper::KTIME_GET_BOOT_NS => weir_ktime_get_boot_ns as _,
-        helper::KTIME_GET_COARSE_NS => weir_ktime_get_coarse_ns as _,
-        helper::KTIME_GET_TAI_NS => weir_ktime_get_tai_ns as _,
-        helper::JIFFIES64 => weir_jiffies64 as _,
-        helper::GET_PRANDOM_U32 => weir_get_prandom_u32 as _,
-        helper::GET_CURRENT_UID_GID => weir_get_current_uid_gid as _,
-        helper::GET_CURRENT_CGROUP_ID => weir_get_current_cgroup_id as _,
-        helper::GET_NUMA_NODE_ID => weir_get_numa_node_id as _,
-        helper::GET_NS_CURRENT_PID_TGID => weir_get_ns_current_pid_tgid as _,
-        helper::SEND_SIGNAL => weir_send_signal as _,
-        helper::SEND_SIGNAL_THREAD => weir_send_signal_thread as _,
-        helper::PROBE_READ | helper::PROBE_READ_KERNEL | helper::COPY_FROM_USER => weir_probe_read_user as _,
-        helper::PROBE_READ_STR | helper::PROBE_READ_KERNEL_STR => weir_probe_read_user_str as _,
-        helper::PROBE_WRITE_USER => weir_probe_write_user as _,
-        helper::GET_FUNC_IP => weir_get_func_ip as _,
-        helper::PERF_EVENT_OUTPUT => weir_perf_event_output as _,
-        helper::GET_STACKID => weir_get_stackid as _,
-        helper::GET_STACK => weir_get_stack as _,
-        helper::CURRENT_TASK_UNDER_CGROUP => weir_current_task_under_cgroup as _,
-        helper::SKB_LOAD_BYTES => weir_skb_load_bytes as _,
-        helper::SKB_LOAD_BYTES_RELATIVE => weir_skb_load_bytes_relative as _,
-        helper::STRNCMP => weir_strncmp as _,
-        helper::CSUM_DIFF => weir_csum_diff as _,
-        helper::SNPRINTF => weir_snprintf as _,
-        helper::TRACE_PRINTK => weir_trace_printk as _,
-        helper::TRACE_VPRINTK => weir_trace_vprintk as _,
-        _ => return None,
-    };
-    Some(address as u64)
+    let (_, function) = ADDRESSES.iter().find(|(known, _)| *known == id)?;
+    function.map(|function| function as *const c_void as u64)
+}
+
+/// Calls a helper's function, as machine code does: a function takes as many of these as it has parameters.
+///
+/// # Safety
+/// The arguments must be what the helper's row says, with memory of the sizes that it says; behind the last one, that of a string's bytes.
+pub(crate) unsafe fn call(id: HelperId, arguments: [u64; 6]) -> Option<u64> {
+    let address = helper_address(id)?;
+    type Called = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
+    // SAFETY: in this convention a function may be given more than it takes; what it takes is the caller's promise.
+    let function = unsafe { std::mem::transmute::<usize, Called>(address as usize) };
+    let [a, b, c, d, e, f] = arguments;
+    Some(function(a, b, c, d, e, f))
 }
 
 /// Address of the value of `key`, in lane 0.
@@ -313,6 +272,7 @@ pub(crate) fn map_next(map: &Descriptor, at: &mut Cursor, lane: u32) -> Option<(
 }
 
 /// Address of the value of `key` in the lane of `cpu`.
+#[cfg(test)]
 pub(crate) fn map_lookup_percpu(map: &Descriptor, key: &[u8], cpu: u64) -> Option<u64> {
     check_key(map, key);
     // SAFETY: as for `map_lookup`.
@@ -452,6 +412,7 @@ pub(crate) fn hash_dump(
     }
 }
 
+#[cfg(test)]
 pub(crate) fn current_comm(buffer: &mut [u8]) -> i64 {
     // SAFETY: the buffer has the size given.
     unsafe { weir_get_current_comm(buffer.as_mut_ptr(), buffer.len() as u64) }
@@ -463,134 +424,41 @@ pub(crate) fn probe_read_user(destination: &mut [u8], source: u64) -> i64 {
     unsafe { weir_probe_read_user(destination.as_mut_ptr(), destination.len() as u64, source) }
 }
 
+#[cfg(test)]
 pub(crate) fn probe_read_user_str(destination: &mut [u8], source: u64) -> i64 {
     // SAFETY: as for `probe_read_user`.
     unsafe { weir_probe_read_user_str(destination.as_mut_ptr(), destination.len() as u64, source) }
 }
 
+#[cfg(test)]
 pub(crate) fn ringbuf_output(map: &Descriptor, data: &[u8], flags: u64) -> i64 {
     // SAFETY: the data has the size given; the map's memory is mapped.
     unsafe { weir_ringbuf_output(map, data.as_ptr(), data.len() as u64, flags) }
 }
 
-/// Helpers that only answer a question of the thread and the machine.
-pub(crate) fn answer(id: HelperId) -> Option<u64> {
-    // SAFETY: none of them takes anything.
-    Some(unsafe {
-        match id {
-            helper::KTIME_GET_NS => weir_ktime_get_ns(),
-            helper::KTIME_GET_BOOT_NS => weir_ktime_get_boot_ns(),
-            helper::KTIME_GET_COARSE_NS => weir_ktime_get_coarse_ns(),
-            helper::KTIME_GET_TAI_NS => weir_ktime_get_tai_ns(),
-            helper::JIFFIES64 => weir_jiffies64(),
-            helper::GET_PRANDOM_U32 => weir_get_prandom_u32(),
-            helper::GET_SMP_PROCESSOR_ID => weir_get_smp_processor_id(),
-            helper::GET_NUMA_NODE_ID => weir_get_numa_node_id(),
-            helper::GET_CURRENT_PID_TGID => weir_get_current_pid_tgid(),
-            helper::GET_CURRENT_UID_GID => weir_get_current_uid_gid(),
-            helper::GET_CURRENT_CGROUP_ID => weir_get_current_cgroup_id(),
-            _ => return None,
-        }
-    })
-}
-
-pub(crate) fn ns_current_pid_tgid(device: u64, inode: u64, ids: &mut [u8]) -> i64 {
-    // SAFETY: the buffer has the size given.
-    unsafe { weir_get_ns_current_pid_tgid(device, inode, ids.as_mut_ptr(), ids.len() as u64) }
-}
-
-/// Sends a signal to this process, or to this thread of it.
-pub(crate) fn send_signal(signal: u64, to_thread: bool) -> i64 {
-    // SAFETY: takes a number.
-    unsafe { if to_thread { weir_send_signal_thread(signal) } else { weir_send_signal(signal) } }
-}
-
-/// Writes into this process's memory, as a program that was allowed to asks for; a bad address is an error.
-pub(crate) fn probe_write_user(destination: u64, source: &[u8]) -> i64 {
-    // SAFETY: the source has the size given; the kernel writes. Where to is the program's answer for: it runs only
-    // where the verifier was told to allow it.
-    unsafe { weir_probe_write_user(destination, source.as_ptr(), source.len() as u64) }
-}
-
 /// A record in the ring of the CPU that `flags` name.
+#[cfg(test)]
 pub(crate) fn perf_event_output(map: &Descriptor, flags: u64, data: &[u8]) -> i64 {
     // SAFETY: the data has the size given; the map's memory is mapped; the context is not looked at.
     unsafe { weir_perf_event_output(std::ptr::null(), map, flags, data.as_ptr(), data.len() as u64) }
 }
 
 /// The number of the stack that begins at the frame's registers.
+#[cfg(test)]
 pub(crate) fn get_stackid(frame: &Frame, map: &Descriptor, flags: u64) -> i64 {
     prepare();
     // SAFETY: the frame is whole; what its registers point to is read by the kernel; the map's memory is mapped.
     unsafe { weir_get_stackid(frame, map, flags) }
 }
 
+#[cfg(test)]
 pub(crate) fn get_stack(frame: &Frame, buffer: &mut [u8], flags: u64) -> i64 {
     prepare();
     // SAFETY: as for `get_stackid`; the buffer has the size given.
     unsafe { weir_get_stack(frame, buffer.as_mut_ptr(), buffer.len() as u64, flags) }
 }
 
-/// Copies bytes of a packet; `header`: what the offset counts from, if not the packet's first byte.
-///
-/// # Safety
-/// The slots are those of a context of packets, whose bytes are there.
-pub(crate) unsafe fn skb_load_bytes(
-    slots: &[u64; pt_regs::SLOTS as usize],
-    offset: u64,
-    to: &mut [u8],
-    header: Option<u64>,
-) -> i64 {
-    let (slots, bytes) = (slots.as_ptr(), to.len() as u64);
-    // SAFETY: the caller's, of the packet; the buffer has the size given.
-    unsafe {
-        match header {
-            None => weir_skb_load_bytes(slots, offset, to.as_mut_ptr(), bytes),
-            Some(header) => weir_skb_load_bytes_relative(slots, offset, to.as_mut_ptr(), bytes, header),
-        }
-    }
-}
-
-pub(crate) fn current_task_under_cgroup(map: &Descriptor, index: u64) -> i64 {
-    // SAFETY: the descriptor alone is looked at.
-    unsafe { weir_current_task_under_cgroup(map, index) }
-}
-
-pub(crate) fn strncmp(text: &[u8], string: &[u8]) -> i64 {
-    // SAFETY: both have the sizes given.
-    unsafe { weir_strncmp(text.as_ptr(), text.len() as u64, string.as_ptr(), 0, 0, string.len() as u64) }
-}
-
-pub(crate) fn csum_diff(from: &[u8], to: &[u8], seed: u64) -> i64 {
-    // SAFETY: both have the sizes given.
-    unsafe { weir_csum_diff(from.as_ptr(), from.len() as u64, to.as_ptr(), to.len() as u64, seed) }
-}
-
-pub(crate) fn snprintf(text: &mut [u8], format: &[u8], words: &[u8]) -> i64 {
-    let (size, format_bytes) = (text.len() as u64, format.len() as u64);
-    // SAFETY: all have the sizes given; words are read at any alignment, and what they point to by the kernel.
-    unsafe {
-        weir_snprintf(
-            text.as_mut_ptr(),
-            size,
-            format.as_ptr(),
-            words.as_ptr(),
-            words.len() as u64,
-            format_bytes,
-        )
-    }
-}
-
-pub(crate) fn trace_printk(format: &[u8], [a, b, c]: [u64; 3]) -> i64 {
-    // SAFETY: the format has the size given; what numbers point to is read by the kernel.
-    unsafe { weir_trace_printk(format.as_ptr(), format.len() as u64, a, b, c) }
-}
-
-pub(crate) fn trace_vprintk(format: &[u8], words: &[u8]) -> i64 {
-    // SAFETY: as for `snprintf`.
-    unsafe { weir_trace_vprintk(format.as_ptr(), format.len() as u64, words.as_ptr(), words.len() as u64) }
-}
-
+#[cfg(test)]
 pub(crate) fn ringbuf_query(map: &Descriptor, what: u64) -> u64 {
     // SAFETY: the map's memory is mapped.
     unsafe { weir_ringbuf_query(map, what) }
