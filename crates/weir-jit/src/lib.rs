@@ -4,10 +4,8 @@
 //! `weir_rt::executable` defines it: entered by `call`, context above the return address, nothing in registers;
 //! it says which registers and flags it changes, which context slots it reads, and how deep its stack goes.
 //!
-//! The way: [`values`] learns what registers hold, [`lower`] makes one [`lir`] operation per instruction with
-//! that, [`liveness`] drops the dead ones, [`compact`] closes the gaps, [`emit`] and its parts choose instructions,
-//! [`assembler`] places them.
-//! Between, where flags may change, [`passes`] make fewer operations of many. Code that changes no flag is left as
+//! The way: [`front`] makes one operation of each instruction, with what is known of registers; [`passes`] drop the dead ones and close the gaps, and, where flags may
+//! change, make fewer operations of many; [`isa`] has the machines, of which there is one: its `emit` and the parts of that choose instructions, its `assembler` places them. Code that changes no flag is left as
 //! it is: programs that have such a form are those that stand in probes, a dozen operations long.
 //!
 //! Guaranteed: the code does what RFC 9669 says of the program; it needs no run-time check, since the verifier's
@@ -21,78 +19,13 @@
 
 mod limits;
 
-mod places;
-
-mod values;
-
-mod lir;
-
-mod lower;
-
-mod alignment;
-
-mod liveness;
-
-mod compact;
-
+mod front;
+mod isa;
 mod passes;
 
-mod blocks;
-
-mod diamonds;
-
-mod jumps;
-
-mod inversions;
-
-mod promote;
-
-mod zero_upper;
-
-mod gather;
-
-mod updates;
-
-mod highest;
-mod rotations;
-
-mod absorb;
-
-mod fused;
-
-mod emit;
-
-mod arith;
-
-mod reciprocal;
-
-mod atomics;
-
-mod lanes;
-
-mod claim;
-
-mod records;
-
-mod packets;
-
-mod texts;
-
-mod declared;
-
-mod rounds;
-
-mod tail_calls;
-
-mod assembler;
-
-mod x64;
-
-mod disassemble;
-
-pub use disassemble::disassemble;
+pub use crate::isa::x86_64::disassemble::disassemble;
 #[doc(hidden)]
-pub use passes::Passes;
+pub use crate::passes::Passes;
 
 use weir_ebpf::context::{Field, memory};
 use weir_ebpf::insn::{class, jmp, pseudo};
@@ -101,9 +34,11 @@ use weir_ebpf::{Insn, ProgramKind, kfunc};
 use weir_rt::executable::{Executable, LanePolicy, SiteAbi};
 use weir_verifier::VerifiedProgram;
 
-use crate::emit::{CALLER_SAVED, Emitted, Input};
-use crate::lir::{Base, Op};
-use crate::liveness::LiveRegs;
+use crate::front::lir::{Base, Op};
+use crate::front::{alignment, lane_use, lower, places};
+use crate::isa::x86_64::emit::{self, CALLER_SAVED, Emitted, Input};
+use crate::passes::compact;
+use crate::passes::liveness::{self, LiveRegs};
 
 /// Why a verified program has no code.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -167,7 +102,7 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     let may_misalign = alignment::may_misalign(program, &ops);
     let compact::Code { mut ops, live, functions, origins } =
         compact::compact(ops, live, program.functions());
-    let claims = claim::claims(program, abi);
+    let claims = lane_use::claims(program, abi);
     let passes = match flags {
         Flags::Only(passes) => passes,
         Flags::KeepIfPossible | Flags::Change | Flags::KeepEach => Passes::ALL,
@@ -237,7 +172,7 @@ fn executable(
         context_reads: if has_tail_calls { (1 << SLOTS_WITH_FLOATS) - 1 } else { context_reads },
         reads_cookie: has_tail_calls || ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
         uses_session: has_tail_calls || uses_session(program),
-        lanes: claim::lane_use(program, abi),
+        lanes: lane_use::lane_use(program, abi),
         stack_bytes,
         origins: assembled.origins,
     }

@@ -1,4 +1,4 @@
-//! The passes over [`crate::lir`], in their order, for code that may change flags.
+//! The passes over [`crate::front::lir`], in their order, for code that may change flags.
 //!
 //! In: operations without dead ones. Out: the same program in fewer or faster operations; slots of what is gone hold
 //! [`Op::Nothing`], so an operation's slot stays the instruction that it comes from (or the last of several).
@@ -10,9 +10,22 @@
 //!
 //! Not here: division by constants and forms of single operations, which the emitter chooses.
 
-use crate::lir::Op;
-use crate::liveness::{self, LiveRegs};
-use crate::{absorb, blocks, diamonds, gather, highest, jumps, promote, rotations, updates, zero_upper};
+pub(crate) mod absorb;
+pub(crate) mod blocks;
+pub(crate) mod compact;
+pub(crate) mod diamonds;
+pub(crate) mod gather;
+pub(crate) mod highest;
+pub(crate) mod inversions;
+pub(crate) mod jumps;
+pub(crate) mod liveness;
+pub(crate) mod promote;
+pub(crate) mod rotations;
+pub(crate) mod updates;
+pub(crate) mod zero_upper;
+
+use crate::front::lir::Op;
+use crate::passes::liveness::LiveRegs;
 
 /// A set of passes.
 #[doc(hidden)]
@@ -21,31 +34,31 @@ pub struct Passes(u16);
 
 impl Passes {
     pub const NONE: Passes = Passes(0);
-    /// [`crate::jumps`].
+    /// [`crate::passes::jumps`].
     pub const JUMPS: Passes = Passes(1);
-    /// [`crate::zero_upper`].
+    /// [`crate::passes::zero_upper`].
     pub const ZERO_UPPER: Passes = Passes(1 << 1);
-    /// [`crate::gather`].
+    /// [`crate::passes::gather`].
     pub const GATHER: Passes = Passes(1 << 2);
-    /// [`crate::rotations`].
+    /// [`crate::passes::rotations`].
     pub const ROTATIONS: Passes = Passes(1 << 3);
-    /// [`crate::diamonds`].
+    /// [`crate::passes::diamonds`].
     pub const DIAMONDS: Passes = Passes(1 << 4);
-    /// [`crate::absorb`].
+    /// [`crate::passes::absorb`].
     pub const ABSORB: Passes = Passes(1 << 5);
-    /// [`crate::promote`].
+    /// [`crate::passes::promote`].
     pub const PROMOTE: Passes = Passes(1 << 6);
-    /// [`crate::updates`].
+    /// [`crate::passes::updates`].
     pub const UPDATES: Passes = Passes(1 << 7);
-    /// Loops begin at round addresses: done by the emitter (see [`crate::blocks::loops`]). Without it the programs of
+    /// Loops begin at round addresses: done by the emitter (see [`crate::passes::blocks::loops`]). Without it the programs of
     /// tests/vm take 6 % longer in the geometric mean, five of them 1.3 to 1.5 times as long.
     pub const ALIGN: Passes = Passes(1 << 8);
     /// No comparison with 0 behind arithmetic that has made it: done by the emitter. Shorter code; no program of
     /// tests/vm changes by more than the noise.
     pub const FLAGS: Passes = Passes(1 << 9);
-    /// [`crate::inversions`].
+    /// [`crate::passes::inversions`].
     pub const INVERSIONS: Passes = Passes(1 << 10);
-    /// [`crate::highest`].
+    /// [`crate::passes::highest`].
     pub const HIGHEST: Passes = Passes(1 << 11);
     pub const ALL: Passes = Passes((1 << 12) - 1);
 
