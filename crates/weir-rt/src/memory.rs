@@ -482,7 +482,7 @@ impl<'a> Space<'a> {
         if let Some(Value::Bytes(string)) = string.map(|at| &values[at]) {
             arguments[5] = string.len() as u64;
         }
-        // SAFETY: `argument` made each value by the helper's row: memory of the sizes given, maps of this segment. A context of packets names bytes that it
+        // SAFETY: `Space::over` has prepared; `argument` made each value by the helper's row: memory of the sizes given, maps of this segment. A context of packets names bytes that it
         // lends; what numbers point to is read and written by the kernel.
         let answer = unsafe { linked::call(proto.id, arguments) };
         answer.unwrap_or_else(|| unreachable!("helper {} has no function", proto.name))

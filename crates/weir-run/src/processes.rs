@@ -180,7 +180,12 @@ pub(crate) fn start(run: Run, start: Start) -> Result<InProcesses, Failure> {
     let began = since_boot();
     // Before the first of them runs on.
     let children = shared.subjects.selection.has_children().then(|| Children::awaited(&maps));
-    let (mut targets, awaited) = shared.arm_all(prepared, &maps, &mut replaced, is_alone, is_command)?;
+    let armed = shared.arm_all(prepared, &maps, &mut replaced, is_alone, is_command);
+    if let (Err(_), Some(command)) = (&armed, &mut command) {
+        // At once: it may have been let go of already.
+        command.end();
+    }
+    let (mut targets, awaited) = armed?;
     let intercept = if is_command { before } else { intercept() };
     let mut roll = Roll::new(shared.clone(), maps.clone(), intercept, children, began);
     roll.await_files(awaited);

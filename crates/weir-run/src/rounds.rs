@@ -155,7 +155,7 @@ impl Rounds {
         if let Some((targets, roll)) = &traced {
             self.sink.has_writers(targets.write_records());
             // Another recording has come for the processes meanwhile.
-            is_over &= !roll.is_handed_over() || self.asks.stop;
+            is_over &= is_useless || !roll.is_handed_over() || self.asks.stop;
         }
         Ok(is_over || self.asks.stop || self.output.exit().is_some())
     }

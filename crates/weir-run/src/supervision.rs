@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::thread;
+use std::time::Duration;
 
 use weir_rt::segment::Segment;
 use weir_sessions::counts::Counts;
@@ -18,15 +19,17 @@ pub(crate) struct Supervision {
     supervisor: Box<dyn Supervisor>,
     /// What is to become of the processes, in turn.
     handed_over: Vec<HandOver>,
+    /// Nothing of the processes is touched any more: who is to be told so.
+    let_go: Vec<u64>,
 }
 
 impl Supervision {
     pub(crate) fn by(supervisor: Box<dyn Supervisor>) -> Supervision {
-        Supervision { supervisor, handed_over: Vec::new() }
+        Supervision { supervisor, handed_over: Vec::new(), let_go: Vec::new() }
     }
 
     /// From now on nothing of the processes is touched, and what they write is read.
-    fn hand_over(&mut self, round: &mut Round<'_>, sink: &mut dyn Sink, number: u64) -> Result<(), Failure> {
+    fn hand_over(&mut self, round: &mut Round<'_>, number: u64) -> Result<(), Failure> {
         if let Some((targets, roll)) = &mut round.traced {
             // Those that wait for it have come to this recording; and threads that were stopped too late to be let go on with the others.
             for turn in 0..=LATE_LOOKS_MAX {
@@ -40,9 +43,7 @@ impl Supervision {
             }
             roll.hand_over(targets);
         }
-        // Who takes the processes over reads there whether events have started this recording.
-        self.write_counts(round, sink);
-        self.supervisor.say(Said::LetGo(number));
+        self.let_go.push(number);
         Ok(())
     }
 
@@ -93,11 +94,13 @@ impl Part for Supervision {
             self.supervisor.say(Said::Stopped);
         }
         self.answer(&sink.answers());
+        // A round after that: who takes the processes over reads in the counts whether events have started this recording by now.
+        let let_go = std::mem::take(&mut self.let_go);
         for change in std::mem::take(&mut self.handed_over) {
             match change {
                 // They are let go of as at any end.
                 _ if round.asks.stop => {}
-                HandOver::To(number) => self.hand_over(round, sink, number)?,
+                HandOver::To(number) => self.hand_over(round, number)?,
                 HandOver::Back => {
                     if let Some((targets, roll)) = &mut round.traced {
                         roll.take_back(targets);
@@ -105,10 +108,17 @@ impl Part for Supervision {
                 }
             }
         }
-        if self.supervisor.is_due() {
+        if self.supervisor.is_due() || !let_go.is_empty() {
             self.write_counts(round, sink);
         }
+        for number in let_go {
+            self.supervisor.say(Said::LetGo(number));
+        }
         Ok(())
+    }
+
+    fn until(&self) -> Duration {
+        if self.let_go.is_empty() { Duration::MAX } else { Duration::ZERO }
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

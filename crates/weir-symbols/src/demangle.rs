@@ -13,7 +13,9 @@ use crate::limits::DEMANGLED_BYTES_MAX;
 pub(crate) fn demangle(symbol: &str) -> Option<String> {
     let mut name = Bounded(String::new());
     // In the older of rustc's schemes a symbol looks like one of C++ that ends in a hash.
-    if let Ok(parsed) = rustc_demangle::try_demangle(symbol) {
+    if is_rust(symbol)
+        && let Ok(parsed) = rustc_demangle::try_demangle(symbol)
+    {
         write!(name, "{parsed:#}").ok()?;
         return Some(name.0);
     }
@@ -23,6 +25,17 @@ pub(crate) fn demangle(symbol: &str) -> Option<String> {
     let parsed = BorrowedSymbol::new(symbol.as_bytes()).ok()?;
     parsed.structured_demangle(&mut name, &DemangleOptions::default()).ok()?;
     Some(name.0)
+}
+
+/// The crate takes more than Linux has: `RC4_init` of C for another system's prefix, and names of C++ that end in an `h`.
+fn is_rust(symbol: &str) -> bool {
+    const HASH_DIGITS: usize = 16;
+    let has_hash = || {
+        let (_, hash) = symbol.rsplit_once("17h").unwrap_or_default();
+        let digits = hash.bytes().take(HASH_DIGITS).filter(u8::is_ascii_hexdigit).count();
+        digits == HASH_DIGITS && hash.as_bytes().get(HASH_DIGITS) == Some(&b'E')
+    };
+    symbol.starts_with("_R") || symbol.starts_with("_ZN") && has_hash()
 }
 
 /// Refuses what would make it longer than the bound.
@@ -57,6 +70,9 @@ mod tests {
         check("_RINvC1a1blE", Some("a::b::<i32>"));
         check("_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", Some("core::fmt::Write::write_fmt"));
         check("_RNvC", None);
+        check("RC4_init", None);
+        check("_ZN4list4headE", Some("list::head"));
+        check("_ZN12_GLOBAL__N_13fooE", Some("(anonymous namespace)::foo"));
         check("_Z", None);
         check("_ZN3foo", None);
     }

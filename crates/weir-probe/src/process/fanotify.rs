@@ -94,9 +94,18 @@ impl PermissionGroup {
         files: impl Iterator<Item = &'a Binary>,
         in_scope: InScope,
     ) -> io::Result<PermissionGroup> {
-        let group = init()?;
+        let group = Arc::new(init()?);
+        let marked = PermissionGroup::answered(&group, files, in_scope);
+        marked.inspect_err(|_| unmark_all(&group))
+    }
+
+    fn answered<'a>(
+        group: &Arc<OwnedFd>,
+        files: impl Iterator<Item = &'a Binary>,
+        in_scope: InScope,
+    ) -> io::Result<PermissionGroup> {
         for file in files {
-            mark(&group, file.path(), is_program(file))?;
+            mark(group, file.path(), is_program(file))?;
         }
         let event = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
         let shared = Arc::new(Shared {
@@ -107,10 +116,10 @@ impl PermissionGroup {
             seized: Mutex::default(),
             not_held: AtomicU64::new(0),
         });
-        let (of_thread, _watched) = (shared.clone(), WatchedGroup::watch(&group));
+        let (of_thread, of_group, _watched) = (shared.clone(), group.clone(), WatchedGroup::watch(group));
         let thread = thread::Builder::new()
             .name("weir-fanotify".into())
-            .spawn(move || answer(&of_thread, &Arc::new(group), &in_scope))?;
+            .spawn(move || answer(&of_thread, &of_group, &in_scope))?;
         Ok(PermissionGroup { shared, thread: Some(thread), _watched })
     }
 

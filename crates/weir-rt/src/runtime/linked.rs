@@ -209,6 +209,10 @@ static ADDRESSES: &[(HelperId, Option<Function>)] = &weir_ebpf::helper_table!(ad
 
 pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
     prepare();
+    address_of(id)
+}
+
+fn address_of(id: HelperId) -> Option<u64> {
     let (_, function) = ADDRESSES.iter().find(|(known, _)| *known == id)?;
     function.map(|function| function as *const c_void as u64)
 }
@@ -216,9 +220,9 @@ pub(crate) fn helper_address(id: HelperId) -> Option<u64> {
 /// Calls a helper's function, as machine code does: a function takes as many of these as it has parameters.
 ///
 /// # Safety
-/// The arguments must be what the helper's row says, with memory of the sizes that it says; behind the last one, that of a string's bytes.
+/// [`prepare`] must have been called. The arguments must be what the helper's row says, with memory of the sizes that it says; behind the last one, that of a string's bytes.
 pub(crate) unsafe fn call(id: HelperId, arguments: [u64; 6]) -> Option<u64> {
-    let address = helper_address(id)?;
+    let address = address_of(id)?;
     type Called = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;
     // SAFETY: in this convention a function may be given more than it takes; what it takes is the caller's promise.
     let function = unsafe { std::mem::transmute::<usize, Called>(address as usize) };
