@@ -59,35 +59,11 @@ const MAY_USE: [(&str, &[&str]); 25] = [
         ],
     ),
     ("weir-capi", &["weir-ebpf", "weir-verifier", "weir-rt", "weir-interp", "weir-jit"]),
-    ("weir-run", BELOW_THE_RUN),
-    (
-        "weir",
-        &[
-            "weir-source",
-            "weir-ebpf",
-            "weir-event",
-            "weir-ir",
-            "weir-filter",
-            "weir-codegen",
-            "weir-verifier",
-            "weir-rt",
-            "weir-interp",
-            "weir-jit",
-            "weir-symbols",
-            "weir-plan",
-            "weir-trampoline",
-            "weir-probe",
-            "weir-kernel",
-            "weir-trace",
-            "weir-policy",
-            "weir-process",
-            "weir-report",
-            "weir-run",
-            "weir-sessions",
-        ],
-    ),
+    ("weir-run", BELOW_THE_PROGRAM),
+    ("weir", BELOW_THE_PROGRAM),
 ];
-const BELOW_THE_RUN: &[&str] = &[
+/// Cargo refuses what would go round in a circle.
+const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-source",
     "weir-ebpf",
     "weir-event",
@@ -108,6 +84,7 @@ const BELOW_THE_RUN: &[&str] = &[
     "weir-policy",
     "weir-process",
     "weir-report",
+    "weir-run",
     "weir-sessions",
 ];
 const DEVELOPMENT: [&str; 4] = ["testkit", "vm-bench", "fuzz-targets", "xtask"];

@@ -20,8 +20,10 @@
 mod limits;
 
 mod front;
-mod isa;
+
 mod passes;
+
+mod isa;
 
 pub use crate::isa::x86_64::disassemble::disassemble;
 #[doc(hidden)]

@@ -25,7 +25,7 @@ use crate::clock::now_ns;
 use crate::failure::Failure;
 use crate::notice::{Notices, note};
 use crate::one::One;
-use crate::part::{Asks, Part, Round};
+use crate::part::{Part, Requests, Round};
 use crate::sink::Sink;
 use crate::start::{Shown, View};
 use crate::watched::{Process, Watched};
@@ -74,8 +74,8 @@ impl Costs {
         notices: &Notices,
         view: Option<Box<dyn View>>,
     ) -> Costs {
-        // On a terminal the view tells what messages would.
-        let is_quiet = is_quiet || view.as_ref().is_some_and(|view| view.tells_costs());
+        // On a terminal the view shows what messages would report.
+        let is_quiet = is_quiet || view.as_ref().is_some_and(|view| view.shows_costs());
         let names: Vec<String> =
             compiled.object.programs.iter().map(|program| program.name.clone()).collect();
         Costs {
@@ -287,7 +287,7 @@ impl Costs {
 }
 
 impl Part for Costs {
-    fn begin(&mut self, _: &Segment, _: &mut Asks) {
+    fn begin(&mut self, _: &Segment, _: &mut Requests) {
         if let Some(view) = &mut self.view {
             view.begin();
         }
@@ -307,7 +307,7 @@ impl Part for Costs {
             }
         }
         if let Some(mut view) = self.view.take() {
-            round.asks.stop |= view.round(&|| Shown { figures: self.figures(), processes, lost });
+            round.requests.stop |= view.round(&|| Shown { figures: self.figures(), processes, lost });
             self.view = Some(view);
         }
         Ok(())
@@ -318,7 +318,7 @@ impl Part for Costs {
     }
 
     /// What is printed from here on belongs on the screen that was there before.
-    fn leaves(&mut self, _: &Segment, _: &mut Asks) {
+    fn leaves(&mut self, _: &Segment, _: &mut Requests) {
         self.view = None;
     }
 

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 
 /// Driven by [`Running`](crate::Running).
 pub(crate) trait Course {
-    /// Does what there is to do; true once the run is over. `is_told`: one of [`Course::watched`] is readable, or something of the caller's.
-    fn poll(&mut self, is_told: bool) -> Result<bool, Failure>;
+    /// Does what there is to do; true once the run is over. `is_woken`: one of [`Course::watched`] is readable, or something of the caller's.
+    fn poll(&mut self, is_woken: bool) -> Result<bool, Failure>;
     /// Descriptors that are readable when there is something to do.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
     /// How long until there is something that none of them says.

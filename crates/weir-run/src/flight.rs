@@ -37,7 +37,7 @@ use crate::failure::Failure;
 use crate::notice::{Notice, Notices, note};
 use crate::options::RecordOptions;
 use crate::part::Round;
-use crate::recorded::Flown;
+use crate::recorded::Snapshots;
 use crate::recorder::{class, full_name, is_free, word};
 use crate::sink::{Ending, Finished, Sink};
 
@@ -160,7 +160,7 @@ impl Flight {
     }
 
     /// Takes what is left to take; what it came to.
-    fn finish(&mut self, segment: &Segment, clock: Option<&Clock>) -> Flown {
+    fn finish(&mut self, segment: &Segment, clock: Option<&Clock>) -> Snapshots {
         self.has_begun = true;
         self.answer(segment, clock);
         let is_due = self.asked.as_mut().is_some_and(|asked| asked.is_left(segment));
@@ -176,7 +176,7 @@ impl Flight {
         };
         let names = self.events.iter().map(full_name).enumerate();
         let events = names.map(|(event, name)| (name, count(event, EVENT_LOST), count(event, EVENT_CUT)));
-        Flown {
+        Snapshots {
             events: events.collect(),
             is_of_session: self.is_of_session,
             path: self.path.clone(),
@@ -308,13 +308,13 @@ impl Sink for Flight {
     }
 
     fn end(mut self: Box<Self>, round: &mut Round<'_>, _: &Ending<'_>) -> Result<Finished, Failure> {
-        let flown = self.finish(round.segment, round.clock);
-        let (has_failed, is_quiet) = (flown.has_failed(), self.is_quiet);
+        let snapshots = self.finish(round.segment, round.clock);
+        let (has_failed, is_quiet) = (snapshots.has_failed(), self.is_quiet);
         Ok(Finished {
             counts: self.counts(round.segment),
             answers: self.answers(),
             has_failed,
-            notice: (!is_quiet).then_some(Notice::Flown(flown)),
+            notice: (!is_quiet).then_some(Notice::Snapshots(snapshots)),
         })
     }
 }

@@ -21,66 +21,77 @@
 
 #![forbid(unsafe_code)]
 
+// What a run is made of, before anything is touched.
 pub mod event;
 pub mod object;
 pub mod options;
-pub mod supervisor;
 pub mod world;
 
-mod attach;
-mod clock;
-mod command;
-mod controller;
-mod costs;
-mod course;
 mod decider;
-mod drain;
 mod emit;
-mod enrol;
-mod failure;
 mod filtered;
-mod flight;
-mod gone;
-mod groups;
 mod indirect;
-mod intercept;
-mod kernel;
-mod loads;
-mod notice;
-mod one;
-mod output;
-mod part;
 mod plan;
 mod prepare;
-mod printed;
-mod processes;
-mod recorded;
-mod recorder;
 mod recording;
 mod required;
-mod roll;
-mod rounds;
-mod running;
-mod scalars;
-mod shared;
-mod sink;
 mod stages;
-mod start;
-mod store;
 mod subjects;
-mod summary;
-mod supervision;
-mod symbols;
-mod targets;
 mod triggers;
+
+// While it runs: what the caller holds, the two engines, processes.
+mod course;
+mod kernel;
+mod processes;
+mod running;
+mod start;
+
+mod attach;
+mod command;
+mod enrol;
+mod intercept;
+mod loads;
+mod one;
+mod roll;
+mod targets;
+
+// What is done again and again: sinks and parts.
+mod drain;
+mod flight;
+mod part;
+mod printed;
+mod recorder;
+mod rounds;
+mod sink;
+
+pub mod supervisor;
+
+mod controller;
+mod costs;
+mod supervision;
 mod watched;
+
+// What comes out.
+mod failure;
+mod gone;
+mod groups;
+mod notice;
+mod output;
+mod recorded;
+mod scalars;
+mod store;
+mod summary;
+mod symbols;
+
+mod clock;
+mod shared;
 
 pub use crate::costs::percent;
 pub use crate::failure::Failure;
 pub use crate::notice::{NotProbed, Notice, Notices};
 pub use crate::options::{Detail, Engine, Options, RecordOptions, SnapshotOptions, TriggerOptions};
 pub use crate::prepare::{Front, Planned, Run, Script, check_rule, check_triggers, compile, events, syntax};
-pub use crate::recorded::Flown;
 pub use crate::recorded::Recorded;
+pub use crate::recorded::Snapshots;
 pub use crate::running::{Ended, Running};
 pub use crate::start::{Shown, Start, View};

@@ -1,4 +1,4 @@
-//! What a run reports beside what its script prints: what was probed and what was not, who came, what was lost.
+//! What a run reports besides its script's output: what was probed, what was not, which processes came, what was lost.
 //!
 //! A run calls a function of its caller for each ([`Notices`]), at once, from whichever thread it happens in. `Display` of a notice is the text that the
 //! command line shows, without the program's name: lines, of which those that belong to the one before begin with two blanks.
@@ -14,8 +14,8 @@ use weir_report::{ProcessLine, Summary};
 use weir_source::{Diagnostic, SourceFile};
 
 use crate::failure::Failure;
-use crate::recorded::Flown;
 use crate::recorded::Recorded;
+use crate::recorded::Snapshots;
 
 /// Something that a user may want to know.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub enum Notice {
     /// What a recording came to.
     Recorded(Recorded),
     /// What a flight recorder came to.
-    Flown(Flown),
+    Snapshots(Snapshots),
     /// What a run has covered. `is_brief`: only what is not as it should be.
     Summary { summary: Box<Summary>, is_brief: bool },
     /// Anything else.
@@ -138,7 +138,7 @@ impl fmt::Display for Notice {
             Notice::Lost { count, what } => write!(f, "{count} {what}"),
             Notice::Snapshot { name, what, why } => write!(f, "{name}: {what} ({why})"),
             Notice::Recorded(recorded) => recorded.fmt(f),
-            Notice::Flown(flown) => flown.fmt(f),
+            Notice::Snapshots(snapshots) => snapshots.fmt(f),
             Notice::Summary { summary, is_brief: false } => f.write_str(&without_name(&summary.text())),
             Notice::Summary { summary, is_brief: true } => {
                 let processes = summary.processes.told();

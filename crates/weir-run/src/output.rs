@@ -100,8 +100,7 @@ impl Output {
         if self.phase == Phase::Exited {
             return Ok(());
         }
-        let plan = self.plan.clone();
-        let schema = &plan.compiled.schema;
+        let schema = &self.plan.compiled.schema;
         let symbols = self.symbols.over(maps);
         let Ok(decoded) = weir_report::record(schema, bytes, &symbols) else {
             self.report.count_malformed();

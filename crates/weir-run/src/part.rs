@@ -2,11 +2,11 @@
 //!
 //! | part | does |
 //! |---|---|
-//! | [`supervision`](crate::supervision) | what the supervisor of a recording asks for, and tells it |
+//! | [`supervision`](crate::supervision) | what the supervisor of a recording asks for, and what is reported to it |
 //! | [`triggers`](crate::triggers) | what events ask for |
 //! | [`costs`](crate::costs) | keeps budgets, and shows what probes cost |
 //!
-//! What one has to say to another stands in [`Asks`] until it is taken. Who asks from outside comes first: parts look, begin and end in this order, and
+//! What one has to say to another stands in [`Requests`] until it is taken. Who asks from outside comes first: parts look, begin and end in this order, and
 //! do their work of a round in the other.
 
 use std::os::fd::BorrowedFd;
@@ -30,14 +30,14 @@ pub(crate) struct Round<'a> {
     /// None where a sink keeps it.
     pub(crate) clock: Option<&'a Clock>,
     pub(crate) traced: Option<(&'a mut Targets, &'a mut Roll)>,
-    pub(crate) asks: &'a mut Asks,
+    pub(crate) requests: &'a mut Requests,
     /// Processes are looked at in this round.
     pub(crate) looks: bool,
 }
 
 /// What parts ask of each other, and of the run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Asks {
+pub(crate) struct Requests {
     /// The run is to end.
     pub(crate) stop: bool,
     /// What events have made of the recording before this one.
@@ -54,7 +54,7 @@ pub(crate) struct Asks {
 
 pub(crate) trait Part {
     /// BEGIN is about to run, and nothing is probed.
-    fn begin(&mut self, _segment: &Segment, _asks: &mut Asks) {}
+    fn begin(&mut self, _segment: &Segment, _requests: &mut Requests) {}
     /// Probes are in.
     fn starts(&mut self) {}
     /// Before processes are looked at.
@@ -74,9 +74,9 @@ pub(crate) trait Part {
         None
     }
     /// Probes are out, and what is left is about to be printed.
-    fn leaves(&mut self, _segment: &Segment, _asks: &mut Asks) {}
+    fn leaves(&mut self, _segment: &Segment, _requests: &mut Requests) {}
     /// All is printed and written.
-    fn end(&mut self, _segment: &Segment, _asks: &Asks, _finished: &Finished) {}
+    fn end(&mut self, _segment: &Segment, _requests: &Requests, _finished: &Finished) {}
     /// Adds what it knows.
     fn summary(&self, _summary: &mut Summary) {}
 }

@@ -82,10 +82,10 @@ struct Traced {
 }
 
 impl Course for InProcesses {
-    fn poll(&mut self, is_told: bool) -> Result<bool, Failure> {
+    fn poll(&mut self, is_woken: bool) -> Result<bool, Failure> {
         let traced = self.traced.as_mut().map(|Traced { roll, targets }| (targets, roll));
         let launched = self.command.as_mut().and_then(|command| command.launched.as_mut());
-        self.rounds.round(&self.maps, traced, launched, is_told)
+        self.rounds.round(&self.maps, traced, launched, is_woken)
     }
 
     fn watched(&self) -> Vec<BorrowedFd<'_>> {
@@ -306,7 +306,7 @@ impl Shared {
     }
 
     /// Also the files that a command does not map, and may by executing another program. `is_alone`: only one was given, so
-    /// that it need not be named in what is told.
+    /// that notices need not name it.
     fn arm_all(
         &self,
         prepared: Vec<Given<Prepared>>,

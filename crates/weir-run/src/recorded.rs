@@ -23,7 +23,7 @@ pub struct Recorded {
 
 /// What a run came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Flown {
+pub struct Snapshots {
     pub(crate) is_of_session: bool,
     pub(crate) path: PathBuf,
     pub(crate) taken: u64,
@@ -90,9 +90,9 @@ impl fmt::Display for Recorded {
     }
 }
 
-impl Flown {
+impl Snapshots {
     /// How many snapshots were taken.
-    pub fn snapshots(&self) -> u64 {
+    pub fn taken(&self) -> u64 {
         self.taken
     }
 
@@ -102,7 +102,7 @@ impl Flown {
     }
 }
 
-impl fmt::Display for Flown {
+impl fmt::Display for Snapshots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         let mut lines = Vec::new();

@@ -1,8 +1,7 @@
 //! What is done again and again while the targets run: records are read, intervals run, processes looked at, until it is time to end (exit(), somebody's
 //! word, the end of the targets).
 //!
-//! What a descriptor tells is seen at once: the end of a process, news of its libraries, what a supervisor says. What none tells is looked for,
-//! as often as it needs:
+//! A readable descriptor reports the end of a process, a change of its libraries, or a message of the supervisor. Everything else is polled:
 //!
 //! | what | how often |
 //! |---|---|
@@ -27,7 +26,7 @@ use crate::failure::Failure;
 use crate::gone::Gone;
 use crate::notice::note;
 use crate::output::Output;
-use crate::part::{Asks, Part, Round};
+use crate::part::{Part, Requests, Round};
 use crate::printed::Printed;
 use crate::roll::Roll;
 use crate::shared::Shared;
@@ -50,12 +49,12 @@ pub(crate) struct Rounds {
     sink: Box<dyn Sink>,
     /// In the order in which they look.
     parts: Vec<Box<dyn Part>>,
-    asks: Asks,
+    requests: Requests,
     /// When processes were looked at last.
     looked: Option<Instant>,
     gone: Gone,
     skipped: Instant,
-    /// A map that cannot grow was told.
+    /// A map that cannot grow was reported.
     is_outgrown: bool,
     /// Kept while processes run, if no sink keeps it; the times of records are read off it.
     clock: Option<Clock>,
@@ -75,7 +74,7 @@ impl Rounds {
             controller: Controller::new(compiled),
             sink: Box::new(Printed::new(shared.clone())),
             parts,
-            asks: Asks::default(),
+            requests: Requests::default(),
             shared,
             looked: None,
             gone: Gone::new(),
@@ -92,7 +91,7 @@ impl Rounds {
 
     /// Runs the BEGIN probes, and does what they ask for.
     pub(crate) fn begin(&mut self, segment: &Segment) -> Result<(), Failure> {
-        self.parts.iter_mut().for_each(|part| part.begin(segment, &mut self.asks));
+        self.parts.iter_mut().for_each(|part| part.begin(segment, &mut self.requests));
         self.controller.begin(&in_weir(&self.shared, segment))?;
         self.grow(segment, None);
         self.read(segment)
@@ -114,7 +113,7 @@ impl Rounds {
 
     /// Somebody asks for the end.
     pub(crate) fn stop(&mut self) {
-        self.asks.stop = true;
+        self.requests.stop = true;
     }
 
     /// Somebody asks for a snapshot.
@@ -122,14 +121,14 @@ impl Rounds {
         self.sink.ask();
     }
 
-    /// Does what there is to do; true once exit() was called, somebody has asked for the end, or all targets have ended. `is_told`: a descriptor
+    /// Does what there is to do; true once exit() was called, somebody has asked for the end, or all targets have ended. `is_woken`: a descriptor
     /// says that there is something.
     pub(crate) fn round(
         &mut self,
         segment: &Segment,
         mut traced: Option<(&mut Targets, &mut Roll)>,
         launched: Option<&mut Launched>,
-        is_told: bool,
+        is_woken: bool,
     ) -> Result<bool, Failure> {
         if self.output.exit().is_none() {
             self.controller.run_due_intervals(&in_weir(&self.shared, segment), Instant::now())?;
@@ -141,11 +140,11 @@ impl Rounds {
         let is_useless = launched.is_none() && self.sink.has_failed();
         let mut is_over = is_useless || self.output.exit().is_some();
         let borrowed = traced.as_ref().map(|(targets, roll)| (&**targets, &**roll));
-        let looks = !is_over && (is_told || self.until_look(borrowed).is_zero());
+        let looks = !is_over && (is_woken || self.until_look(borrowed).is_zero());
         if looks {
             self.looked = Some(Instant::now());
             self.each(segment, &mut traced, (true, true))?;
-            is_over = self.asks.stop || self.is_over(&mut traced, launched)?;
+            is_over = self.requests.stop || self.is_over(&mut traced, launched)?;
         }
         // Also in the last round: an event may have ended the recording.
         self.each(segment, &mut traced, (false, looks))?;
@@ -155,9 +154,9 @@ impl Rounds {
         if let Some((targets, roll)) = &traced {
             self.sink.has_writers(targets.write_records());
             // Another recording has come for the processes meanwhile.
-            is_over &= is_useless || !roll.is_handed_over() || self.asks.stop;
+            is_over &= is_useless || !roll.is_handed_over() || self.requests.stop;
         }
-        Ok(is_over || self.asks.stop || self.output.exit().is_some())
+        Ok(is_over || self.requests.stop || self.output.exit().is_some())
     }
 
     /// Has every part look, or do its work of this round.
@@ -172,7 +171,7 @@ impl Rounds {
             output: &mut self.output,
             clock: self.clock.as_ref(),
             traced: traced.as_mut().map(|(targets, roll)| (&mut **targets, &mut **roll)),
-            asks: &mut self.asks,
+            requests: &mut self.requests,
             looks,
         };
         let sink = &mut *self.sink;
@@ -183,8 +182,8 @@ impl Rounds {
     }
 
     fn read(&mut self, segment: &Segment) -> Result<(), Failure> {
-        let (output, clock, asks) = (&mut self.output, self.clock.as_ref(), &mut self.asks);
-        self.sink.read(&mut Round { segment, output, clock, traced: None, asks, looks: false })
+        let (output, clock, requests) = (&mut self.output, self.clock.as_ref(), &mut self.requests);
+        self.sink.read(&mut Round { segment, output, clock, traced: None, requests, looks: false })
     }
 
     /// Looks at the processes; whether it is time to end.
@@ -203,8 +202,7 @@ impl Rounds {
         let seen: Vec<_> = targets.seen().collect();
         self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
         self.output.symbols.look_at(seen.into_iter());
-        // Its end is what a descriptor tells of it as well. Until then it runs, untraced if need be: what it does is not lost. Asked for last:
-        // one that ended as a target has ended as the command.
+        // A command that cannot be traced any more runs on: its work is not lost. Checked last, since a process that ended as a target has ended as the command.
         let does_command_run = launched.is_some_and(|launched| launched.try_wait().is_none());
         Ok(roll.is_over(targets, does_command_run))
     }
@@ -233,12 +231,12 @@ impl Rounds {
 
     /// Runs END, then prints what is left. `is_over`: nobody writes to the ring any more.
     pub(crate) fn end(&mut self, segment: &Segment, is_over: bool) -> Result<(), Failure> {
-        self.parts.iter_mut().for_each(|part| part.leaves(segment, &mut self.asks));
+        self.parts.iter_mut().for_each(|part| part.leaves(segment, &mut self.requests));
         self.output.symbols.finish();
         let (controller, shared) = (&self.controller, &self.shared);
         let run_end = || controller.end(&in_weir(shared, segment));
-        let (output, clock, asks) = (&mut self.output, self.clock.as_ref(), &mut self.asks);
-        let mut round = Round { segment, output, clock, traced: None, asks, looks: false };
+        let (output, clock, requests) = (&mut self.output, self.clock.as_ref(), &mut self.requests);
+        let mut round = Round { segment, output, clock, traced: None, requests, looks: false };
         let sink = std::mem::replace(&mut self.sink, Box::new(Printed::new(self.shared.clone())));
         let mut finished = sink.end(&mut round, &Ending { is_over, run_end: &run_end })?;
         self.report_losses(segment)?;
@@ -248,7 +246,7 @@ impl Rounds {
         if let Some(notice) = finished.notice.take() {
             self.shared.notices.send(notice);
         }
-        self.parts.iter_mut().for_each(|part| part.end(segment, &self.asks, &finished));
+        self.parts.iter_mut().for_each(|part| part.end(segment, &self.requests, &finished));
         Ok(())
     }
 
@@ -273,7 +271,7 @@ impl Rounds {
 
     /// What the script or a failed recording ends with; else 0, or what the command did if nobody has ended the run before it.
     pub(crate) fn exit_code(&self, of_command: Option<u8>) -> u8 {
-        let by_itself = of_command.filter(|_| !self.asks.stop).unwrap_or(0);
+        let by_itself = of_command.filter(|_| !self.requests.stop).unwrap_or(0);
         self.output.exit().map_or(by_itself, |code| code as u8)
     }
 

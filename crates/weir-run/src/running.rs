@@ -30,7 +30,7 @@ pub struct Ended {
 pub struct Running {
     course: Box<dyn Course>,
     /// Whether a descriptor says that there is something to do, where that is known.
-    is_told: Option<bool>,
+    is_woken: Option<bool>,
     /// Once it has been ended; none where that failed.
     ended: Option<Option<Ended>>,
 }
@@ -42,7 +42,7 @@ impl Run {
             Some(features) => Box::new(kernel::start(self.shared, self.first, features, start)?),
             None => Box::new(processes::start(self, start)?),
         };
-        Ok(Running { course, is_told: Some(true), ended: None })
+        Ok(Running { course, is_woken: Some(true), ended: None })
     }
 }
 
@@ -53,11 +53,11 @@ impl Running {
         if self.ended.is_some() {
             return Ok(true);
         }
-        let is_told = match self.is_told.take() {
-            Some(is_told) => is_told,
+        let is_woken = match self.is_woken.take() {
+            Some(is_woken) => is_woken,
             None => ready(&self.course.watched(), PollTimeout::ZERO)?.contains(&true),
         };
-        self.course.poll(is_told)
+        self.course.poll(is_woken)
     }
 
     /// Waits until there is something to do, or one of `others` is readable: whether one is. A program that waits in a loop of its own asks
@@ -68,7 +68,7 @@ impl Running {
         // Rounded up, so that a wait of less than a millisecond does not become a busy loop.
         let wait = self.course.until().saturating_add(Duration::from_micros(999));
         let ready = ready(&watched, PollTimeout::try_from(wait).unwrap_or(PollTimeout::MAX))?;
-        self.is_told = Some(self.is_told == Some(true) || ready.contains(&true));
+        self.is_woken = Some(self.is_woken == Some(true) || ready.contains(&true));
         Ok(ready[..others.len()].contains(&true))
     }
 
@@ -82,9 +82,9 @@ impl Running {
         self.course.until()
     }
 
-    /// Asks for the end: the next [`Running::poll`] says that the run is over.
+    /// Requests for the end: the next [`Running::poll`] says that the run is over.
     pub fn stop(&mut self) {
-        self.is_told = Some(true);
+        self.is_woken = Some(true);
         self.course.stop();
     }
 

@@ -31,8 +31,8 @@ pub(crate) struct Shared {
     pub(crate) notices: Notices,
 }
 
-/// What `weir ps` shows of a run, and another weir that comes to the same process: the names of its programs, behind that of
-/// the session that it is of.
+/// What `weir ps` shows of a run, and another weir that comes to the same process: the names of its programs, after the name of its
+/// session.
 pub(crate) fn label(compiled: &Compiled, session: Option<&str>) -> String {
     let names: Vec<&str> = compiled.object.programs.iter().map(|program| program.name.as_str()).collect();
     session.map_or_else(String::new, |name| format!("session {name}: ")) + &names.join(" ")

@@ -45,8 +45,8 @@ impl fmt::Debug for Start {
 pub trait View {
     /// Processes are about to be attached to.
     fn begin(&mut self);
-    /// It shows what notices of costs say: they are left out.
-    fn tells_costs(&self) -> bool;
+    /// It shows the costs, so that no notices report them.
+    fn shows_costs(&self) -> bool;
     /// Shows what is new, where that is due; true where its user asks for the end.
     fn round(&mut self, shown: &dyn Fn() -> Shown) -> bool;
 }

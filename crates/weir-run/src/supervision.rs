@@ -1,4 +1,4 @@
-//! The part of a recording that obeys its supervisor ([`Supervisor`]), and tells it how far the recording is.
+//! The part of a recording that obeys its supervisor ([`Supervisor`]) and reports its progress.
 
 use std::os::fd::BorrowedFd;
 use std::thread;
@@ -8,7 +8,7 @@ use weir_rt::segment::Segment;
 use weir_sessions::counts::Counts;
 
 use crate::failure::Failure;
-use crate::part::{Asks, Part, Round};
+use crate::part::{Part, Requests, Round};
 use crate::sink::{Finished, READ_INTERVAL, Sink};
 use crate::supervisor::{HandOver, Said, Supervisor};
 
@@ -19,7 +19,7 @@ pub(crate) struct Supervision {
     supervisor: Box<dyn Supervisor>,
     /// What is to become of the processes, in turn.
     handed_over: Vec<HandOver>,
-    /// Nothing of the processes is touched any more: who is to be told so.
+    /// Numbers of hand-overs that are done and not yet reported.
     let_go: Vec<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Supervision {
 
     fn write_counts(&mut self, round: &Round<'_>, sink: &mut dyn Sink) {
         let counts = sink.counts(round.segment);
-        self.supervisor.write(&Counts { is_waiting: round.asks.is_waiting, ..counts });
+        self.supervisor.write(&Counts { is_waiting: round.requests.is_waiting, ..counts });
     }
 
     fn answer(&mut self, answers: &[Result<String, String>]) {
@@ -60,8 +60,8 @@ impl Supervision {
 }
 
 impl Part for Supervision {
-    fn begin(&mut self, _: &Segment, asks: &mut Asks) {
-        asks.opened = Some(self.supervisor.is_open());
+    fn begin(&mut self, _: &Segment, requests: &mut Requests) {
+        requests.opened = Some(self.supervisor.is_open());
     }
 
     fn starts(&mut self) {
@@ -70,14 +70,14 @@ impl Part for Supervision {
 
     fn look(&mut self, round: &mut Round<'_>, sink: &mut dyn Sink) -> Result<(), Failure> {
         let heard = self.supervisor.hear()?;
-        round.asks.stop |= heard.has_ended;
-        round.asks.opened = heard.is_opened.or(round.asks.opened);
+        round.requests.stop |= heard.has_ended;
+        round.requests.opened = heard.is_opened.or(round.requests.opened);
         self.handed_over.extend(heard.handed_over);
         sink.want(heard.snapshots);
         for folder in heard.folders {
             match sink.rotate(&folder) {
                 Ok(path) => {
-                    round.asks.folder = Some(path);
+                    round.requests.folder = Some(path);
                     self.supervisor.say(Said::Rotated(Ok(())));
                 }
                 Err(failure) => self.supervisor.say(Said::Rotated(Err(&failure.to_string()))),
@@ -87,10 +87,10 @@ impl Part for Supervision {
     }
 
     fn round(&mut self, round: &mut Round<'_>, sink: &mut dyn Sink) -> Result<(), Failure> {
-        if std::mem::take(&mut round.asks.rotate) {
+        if std::mem::take(&mut round.requests.rotate) {
             self.supervisor.say(Said::Rotate);
         }
-        if std::mem::take(&mut round.asks.stopped) {
+        if std::mem::take(&mut round.requests.stopped) {
             self.supervisor.say(Said::Stopped);
         }
         self.answer(&sink.answers());
@@ -99,7 +99,7 @@ impl Part for Supervision {
         for change in std::mem::take(&mut self.handed_over) {
             match change {
                 // They are let go of as at any end.
-                _ if round.asks.stop => {}
+                _ if round.requests.stop => {}
                 HandOver::To(number) => self.hand_over(round, number)?,
                 HandOver::Back => {
                     if let Some((targets, roll)) = &mut round.traced {
@@ -125,9 +125,9 @@ impl Part for Supervision {
         self.supervisor.descriptor()
     }
 
-    fn end(&mut self, _: &Segment, asks: &Asks, finished: &Finished) {
+    fn end(&mut self, _: &Segment, requests: &Requests, finished: &Finished) {
         self.answer(&finished.answers);
         let counts = finished.counts.clone();
-        self.supervisor.write(&Counts { is_waiting: asks.is_waiting, is_over: true, ..counts });
+        self.supervisor.write(&Counts { is_waiting: requests.is_waiting, is_over: true, ..counts });
     }
 }

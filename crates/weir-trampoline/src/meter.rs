@@ -215,7 +215,7 @@ fn assemble_one(routine: Routine, filter: Option<u64>) -> Result<Vec<u8>, IcedEr
 }
 
 fn assemble_begin(a: &mut CodeAssembler, filter: Option<u64>, out: CodeLabel) -> Result<(), IcedError> {
-    let (mut one_of, mut timed, mut store, mut not) =
+    let (mut one_of, mut timed, store, not) =
         (a.create_label(), a.create_label(), a.create_label(), a.create_label());
     a.mov(edx, dword_ptr(rcx + HOW))?;
     a.dec(edx)?;
@@ -235,12 +235,7 @@ fn assemble_begin(a: &mut CodeAssembler, filter: Option<u64>, out: CodeLabel) ->
     a.lock().inc(qword_ptr(rcx + HITS))?;
     a.lock().inc(qword_ptr(rcx + TAKEN))?;
     a.set_label(&mut timed)?;
-    ticks(a, filter, store)?;
-    a.set_label(&mut store)?;
-    a.mov(qword_ptr(rsp + START), rax)?;
-    a.jmp(out)?;
-    a.set_label(&mut not)?;
-    a.xor(ecx, ecx)
+    begin_time(a, filter, [store, not, out])
 }
 
 fn assemble_begin_return(
@@ -248,11 +243,20 @@ fn assemble_begin_return(
     filter: Option<u64>,
     out: CodeLabel,
 ) -> Result<(), IcedError> {
-    let (mut store, mut not) = (a.create_label(), a.create_label());
+    let (store, not) = (a.create_label(), a.create_label());
     a.cmp(dword_ptr(rcx + HOW), 0)?;
     a.je(not)?;
     a.cmp(qword_ptr(rsp + START), 0)?;
     a.je(out)?;
+    begin_time(a, filter, [store, not, out])
+}
+
+/// Notes when the hit began, and leaves; at `not` it is not timed.
+fn begin_time(
+    a: &mut CodeAssembler,
+    filter: Option<u64>,
+    [mut store, mut not, out]: [CodeLabel; 3],
+) -> Result<(), IcedError> {
     ticks(a, filter, store)?;
     a.set_label(&mut store)?;
     a.mov(qword_ptr(rsp + START), rax)?;

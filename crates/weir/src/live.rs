@@ -50,8 +50,8 @@ impl weir_run::View for Live {
         self.on = Some(On::start(self.budget.take()));
     }
 
-    /// On a terminal the view tells what messages would.
-    fn tells_costs(&self) -> bool {
+    /// On a terminal the view shows what messages would report.
+    fn shows_costs(&self) -> bool {
         stderr().is_terminal()
     }
 

@@ -16,7 +16,7 @@ mod manual;
 mod print;
 mod run;
 mod sessions;
-mod tended;
+mod supervised;
 mod view;
 
 use std::process::ExitCode;

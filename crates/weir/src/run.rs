@@ -22,7 +22,7 @@ use crate::args::{self, Stage};
 use crate::failure::{Failure, Report as _};
 use crate::live::Live;
 use crate::print::{is_coloured, print, tell, tell_text};
-use crate::tended::{self, Tended};
+use crate::supervised::{self, Supervised};
 
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
 pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
@@ -71,13 +71,13 @@ pub(crate) fn record(args: &Record) -> Result<ExitCode, (Failure, Option<SourceF
     let recorded = || -> Result<ExitCode, Failure> {
         let front = Front::new(script, options, notices(&source)).inspect_err(|failure| {
             if args.tended.is_some() {
-                tended::failed(failure);
+                supervised::failed(failure);
             }
         });
         let run = front?.plan()?.ready()?;
         let mut start = Start::silently();
         if let Some(file) = &args.tended {
-            start.supervisor = Some(Box::new(Tended::hold(file)?));
+            start.supervisor = Some(Box::new(Supervised::hold(file)?));
         }
         driven(run, start, args.flight.overwrite.then_some(args))
     };

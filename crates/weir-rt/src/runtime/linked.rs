@@ -220,7 +220,7 @@ fn address_of(id: HelperId) -> Option<u64> {
 /// Calls a helper's function, as machine code does: a function takes as many of these as it has parameters.
 ///
 /// # Safety
-/// [`prepare`] must have been called. The arguments must be what the helper's row says, with memory of the sizes that it says; behind the last one, that of a string's bytes.
+/// [`prepare`] must have been called. The arguments must be what the helper's row says, with memory of the sizes that it says; the sixth is the length of a string.
 pub(crate) unsafe fn call(id: HelperId, arguments: [u64; 6]) -> Option<u64> {
     let address = address_of(id)?;
     type Called = extern "C" fn(u64, u64, u64, u64, u64, u64) -> u64;

@@ -11,7 +11,7 @@ use weir_rt::segment::Segment;
 use crate::failure::Failure;
 use crate::notice::{Notices, note};
 use crate::options::RecordOptions;
-use crate::part::{Asks, Part, Round};
+use crate::part::{Part, Requests, Round};
 use crate::recorder::{full_name, word};
 use crate::sink::{Finished, Sink};
 use crate::triggers::command::Commands;
@@ -108,9 +108,9 @@ impl Watch {
 }
 
 impl Part for Watch {
-    fn begin(&mut self, segment: &Segment, asks: &mut Asks) {
+    fn begin(&mut self, segment: &Segment, requests: &mut Requests) {
         // The recording before this one was started by an event.
-        let is_open = asks.opened.take().unwrap_or(false);
+        let is_open = requests.opened.take().unwrap_or(false);
         if let Some(gate) = self.gate.as_ref().filter(|gate| gate.starts && !is_open) {
             set(segment, gate.closed, 1);
         }
@@ -122,11 +122,11 @@ impl Part for Watch {
     fn look(&mut self, round: &mut Round<'_>, _: &mut dyn Sink) -> Result<(), Failure> {
         // An event has started or stopped the recording before this one, whose state this one takes over.
         if let (Some(gate), Some(is_open)) =
-            (self.gate.as_ref().filter(|gate| gate.starts), round.asks.opened.take())
+            (self.gate.as_ref().filter(|gate| gate.starts), round.requests.opened.take())
         {
             set(round.segment, gate.closed, u64::from(!is_open));
         }
-        if let (Some(commands), Some(folder)) = (&mut self.commands, round.asks.folder.take()) {
+        if let (Some(commands), Some(folder)) = (&mut self.commands, round.requests.folder.take()) {
             commands.goes_on_in(&folder);
         }
         Ok(())
@@ -134,10 +134,10 @@ impl Part for Watch {
 
     fn round(&mut self, round: &mut Round<'_>, _: &mut dyn Sink) -> Result<(), Failure> {
         let due = self.due(round.segment);
-        round.asks.rotate |= due.rotate;
-        round.asks.is_waiting = self.is_waiting(round.segment);
+        round.requests.rotate |= due.rotate;
+        round.requests.is_waiting = self.is_waiting(round.segment);
         if due.stop {
-            round.asks.stopped = true;
+            round.requests.stopped = true;
             round.output.ask_to_exit(0);
         }
         Ok(())
@@ -147,12 +147,12 @@ impl Part for Watch {
         LOOK_INTERVAL
     }
 
-    fn leaves(&mut self, segment: &Segment, asks: &mut Asks) {
-        asks.is_waiting = self.is_waiting(segment);
+    fn leaves(&mut self, segment: &Segment, requests: &mut Requests) {
+        requests.is_waiting = self.is_waiting(segment);
     }
 
     /// A command that was asked for and was not run is run now.
-    fn end(&mut self, segment: &Segment, _: &Asks, _: &Finished) {
+    fn end(&mut self, segment: &Segment, _: &Requests, _: &Finished) {
         if let Some(gate) = self.gate.as_ref().filter(|_| !self.is_quiet) {
             let say = |map: usize, what: &str| {
                 let count = word(segment, map, 0);

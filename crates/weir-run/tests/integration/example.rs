@@ -1,4 +1,4 @@
-//! The example does what a reader is told that it does.
+//! The example does what its header says.
 
 use std::path::PathBuf;
 use std::process::Command;

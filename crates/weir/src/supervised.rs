@@ -27,7 +27,7 @@ use weir_sessions::{limits, place};
 use crate::failure::Failure;
 use crate::print::{print_on, printable, tell};
 
-pub(crate) struct Tended {
+pub(crate) struct Supervised {
     file: PathBuf,
     stdin: io::Stdin,
     is_open: bool,
@@ -42,9 +42,9 @@ pub(crate) struct Tended {
     has_failed: bool,
 }
 
-impl Tended {
+impl Supervised {
     /// Waits for the daemon's word.
-    pub(crate) fn hold(file: &Path) -> Result<Tended, Failure> {
+    pub(crate) fn hold(file: &Path) -> Result<Supervised, Failure> {
         let unwanted =
             || Failure::Refused(anyhow!("the recording was not begun: its daemon did not want it any more"));
         print_on("held\n")?;
@@ -70,7 +70,7 @@ impl Tended {
         let asked = prctl::set_pdeathsig(Signal::SIGTERM);
         asked.map_err(|errno| failed(errno, "asking for a signal at the end of the daemon"))?;
         // It may have ended before.
-        let tended = Tended {
+        let supervised = Supervised {
             file: file.to_owned(),
             stdin: io::stdin(),
             is_open,
@@ -80,8 +80,8 @@ impl Tended {
             written: None,
             has_failed: false,
         };
-        match tended.heard()?.has_ended {
-            false => Ok(tended),
+        match supervised.heard()?.has_ended {
+            false => Ok(supervised),
             true => Err(unwanted()),
         }
     }
@@ -127,7 +127,7 @@ impl Tended {
     }
 }
 
-impl Supervisor for Tended {
+impl Supervisor for Supervised {
     fn before(&self) -> Option<Before> {
         self.after
     }
@@ -136,7 +136,7 @@ impl Supervisor for Tended {
         self.is_open
     }
 
-    /// What the daemon says tells of itself, as long as there is one.
+    /// Readable when the daemon has said something, and when it is gone.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         (!self.has_ended.get()).then(|| self.stdin.as_fd())
     }
