@@ -146,7 +146,8 @@ impl Bench {
         let (compile, plan) = (number(planned, "compiled in ")?, number(planned, "planned in ")?);
         let (attach, detach) = (number(attached, "attached in ")?, number(detached, "detached in ")?);
         let window = |line: &(Instant, String), ms: f64| {
-            let took = Duration::from_secs_f64(ms / 1e3);
+            // A message is due in each period.
+            let took = Duration::from_secs_f64(ms / 1e3).max(PERIOD);
             line.0.checked_sub(took).unwrap_or(line.0)..line.0
         };
         let of = |window: std::ops::Range<Instant>| {
@@ -214,11 +215,16 @@ impl Server {
     }
 }
 
-/// Sends a message each time that one is due. Its end is the server's.
+/// Sends a message each time that one is due, also those that were due and not sent yet when the measurement was over:
+/// they are the ones that waited longest. Its end is the server's.
 fn ask(mut to: ChildStdin, mut from: ChildStdout, is_over: &AtomicBool) -> Result<Vec<(Instant, Duration)>> {
     let mut latencies = Vec::new();
     let mut due = Instant::now();
-    while !is_over.load(Ordering::Relaxed) {
+    let mut end = None;
+    while end.is_none_or(|end| due < end) {
+        if end.is_none() && is_over.load(Ordering::Relaxed) {
+            end = Some(Instant::now());
+        }
         due += PERIOD;
         let early = due.saturating_duration_since(Instant::now());
         if !early.is_zero() {
