@@ -1,7 +1,9 @@
-/* Events to record, each thread its own: `record KIND THREADS COUNT [START]`. KIND: i an int and a long, s nine strings, b 64 bytes, m
+/* Events to record, each thread its own: `record KIND THREADS COUNT [START [kill]]`. KIND: i an int and a long, s nine strings, b 64 bytes, m
  * all of these in turn. Every event carries its thread's number and its own in that thread. With START, threads wait until that file is
- * there. The last line says how many events were emitted. */
+ * there; with `kill` they emit a few events meanwhile, and the process kills itself when its first thread has emitted COUNT more. The last line says how many events were emitted. */
+#include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 static char kind;
 static long count;
 static const char *start;
+static int kills;
 
 static void emit_ints(int thread, long n)
 {
@@ -39,20 +42,31 @@ static void emit_blob(int thread, long n)
 			      (array(unsigned char, 64), bytes, bytes));
 }
 
+static void emit(int thread, long n)
+{
+	if (kind == 'i' || (kind == 'm' && n % 3 == 0))
+		emit_ints(thread, n);
+	else if (kind == 's' || (kind == 'm' && n % 3 == 1))
+		emit_strings(thread, n);
+	else
+		emit_blob(thread, n);
+}
+
 static void *run(void *argument)
 {
 	int thread = (int)(long)argument;
-	while (start && access(start, F_OK))
+	long n = 0, end;
+	while (start && access(start, F_OK)) {
+		for (end = n + 100; kills && n < end; n++)
+			emit(thread, n);
 		/* Between two looks: the verdict does not depend on it. */
 		usleep(1000);
-	for (long n = 0; n < count; n++) {
-		if (kind == 'i' || (kind == 'm' && n % 3 == 0))
-			emit_ints(thread, n);
-		else if (kind == 's' || (kind == 'm' && n % 3 == 1))
-			emit_strings(thread, n);
-		else
-			emit_blob(thread, n);
 	}
+	end = kills && thread ? LONG_MAX : n + count;
+	for (; n < end; n++)
+		emit(thread, n);
+	if (kills)
+		kill(getpid(), SIGKILL);
 	return NULL;
 }
 
@@ -65,6 +79,7 @@ int main(int argc, char **argv)
 	kind = argv[1][0];
 	count = atol(argv[3]);
 	start = argc > 4 ? argv[4] : NULL;
+	kills = argc > 5;
 	for (long thread = 0; thread < number; thread++)
 		pthread_create(&threads[thread], NULL, run, (void *)thread);
 	for (int thread = 0; thread < number; thread++)

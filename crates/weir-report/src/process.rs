@@ -114,7 +114,8 @@ impl ProcessCounts {
             line += &format!(", {refused} not ({})", reasons.join(", "));
         }
         if self.gone > 0 {
-            line += &format!(", {} gone before they could be probed", self.gone);
+            let least = if self.is_gone_least { "at least " } else { "" };
+            line += &format!(", {least}{} gone before they could be probed", self.gone);
         }
         if self.idle > 0 {
             line += &format!(", {} with nothing to probe", self.idle);
@@ -180,10 +181,11 @@ impl ProcessCounts {
             .iter()
             .map(|(code, count)| format!("{}: {count}", quoted(code.as_bytes())))
             .collect();
-        let ProcessCounts { traced, gone, idle, execs, execs_held, not_held, .. } = self;
+        let ProcessCounts { traced, gone, is_gone_least, idle, execs, execs_held, not_held, late, .. } = self;
         format!(
-            r#"{{"traced": {traced}, "refused": {{{}}}, "gone": {gone}, "idle": {idle}, "execs": {execs}, "execs_held": {execs_held}, "execs_unprobed_ms": {:.3}, "not_held": {not_held}}}"#,
+            r#"{{"traced": {traced}, "refused": {{{}}}, "gone": {gone}, "gone_is_least": {is_gone_least}, "idle": {idle}, "late": {late}, "late_ms": {:.3}, "execs": {execs}, "execs_held": {execs_held}, "execs_unprobed_ms": {:.3}, "not_held": {not_held}}}"#,
             refused.join(", "),
+            ms(self.late_most),
             ms(self.away)
         )
     }
@@ -245,7 +247,7 @@ mod tests {
              5 with nothing to probe\n"
         );
         let read: Value = serde_json::from_str(&all.json()).unwrap();
-        let want = json!({"traced": 0, "refused": {"permission": 2, "seccomp": 1}, "gone": 4, "idle": 5, "execs": 6, "execs_held": 0, "execs_unprobed_ms": 2.5, "not_held": 0});
+        let want = json!({"traced": 0, "refused": {"permission": 2, "seccomp": 1}, "gone": 4, "gone_is_least": false, "idle": 5, "late": 0, "late_ms": 0.0, "execs": 6, "execs_held": 0, "execs_unprobed_ms": 2.5, "not_held": 0});
         assert_eq!(read, want);
         let told = all.told();
         assert!(

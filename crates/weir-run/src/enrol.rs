@@ -8,7 +8,7 @@
 //!
 //! Nobody is forgotten: who ends first is counted. Attaches to nothing, and has no clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,11 @@ use weir_report::ProcessCounts;
 
 /// How often a process without a file to probe is looked at, at most.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// So many processes are remembered with when they were probed, before those are forgotten whose children from before are long known.
+const REMEMBERED: usize = 4096;
+/// In clock ticks of a hundredth of a second.
+const REMEMBERED_FOR: u64 = 6000;
 
 /// What a look at a process says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,8 +85,11 @@ pub(crate) struct Enrolment {
     /// Files that are to be probed.
     wanted: usize,
     waiting: Vec<Waiting>,
-    /// Processes that ran unprobed at some time: what they forked then has no probes to wait at.
-    were_loose: BTreeSet<i32>,
+    /// Until when processes ran unprobed, in clock ticks since boot, or that they still do: what they forked until then has no probes to
+    /// wait at.
+    unprobed: BTreeMap<i32, Option<u64>>,
+    /// Some of these may have had children that nobody saw.
+    is_gone_least: bool,
     traced: u64,
     refused: BTreeMap<String, u64>,
     gone: u64,
@@ -93,12 +101,13 @@ pub(crate) struct Enrolment {
 impl Enrolment {
     /// `wanted`: how many files are to be probed.
     pub(crate) fn new(watcher: Watcher, wanted: usize) -> Enrolment {
-        let (waiting, were_loose, refused) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        let (waiting, unprobed, refused) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Enrolment {
             watcher,
             wanted,
             waiting,
-            were_loose,
+            unprobed,
+            is_gone_least: false,
             traced: 0,
             refused,
             gone: 0,
@@ -164,13 +173,9 @@ impl Enrolment {
         inherits: &dyn Fn(i32) -> bool,
         see: &dyn Fn(&Candidate) -> Sight,
     ) -> io::Result<Vec<Candidate>> {
-        for Came { process, origin } in self.watcher.look(now, inherits)? {
-            let is_of_loose = matches!(origin, Origin::ChildOf(parent) if self.were_loose.contains(&parent));
-            let loose = (is_of_loose && !inherits(process.id.pid)).then_some(now);
-            if loose.is_some() {
-                self.were_loose.insert(process.id.pid);
-            }
-            self.wait(Candidate { loose, ..Candidate::new(process, origin) }, now);
+        for came in self.watcher.look(now, inherits)? {
+            let is_inheriting = inherits(came.process.id.pid);
+            self.comes(came, is_inheriting, now);
         }
         let mut ready = Vec::new();
         for mut waiting in std::mem::take(&mut self.waiting) {
@@ -195,6 +200,25 @@ impl Enrolment {
         Ok(ready)
     }
 
+    /// A process is seen for the first time. `is_inheriting`: it has its parent's probes.
+    fn comes(&mut self, Came { process, origin }: Came, is_inheriting: bool, now: Instant) {
+        let has_none = |until: &Option<u64>| until.is_none_or(|until| process.id.start <= until);
+        let is_of_unprobed = match origin {
+            Origin::ChildOf(parent) => self.unprobed.get(&parent).is_some_and(has_none),
+            _ => false,
+        };
+        let loose = (is_of_unprobed && !is_inheriting).then_some(now);
+        if loose.is_some() {
+            self.runs_unprobed(process.id.pid);
+        }
+        self.wait(Candidate { loose, ..Candidate::new(process, origin) }, now);
+    }
+
+    fn runs_unprobed(&mut self, pid: i32) {
+        self.unprobed.insert(pid, None);
+        self.is_gone_least = true;
+    }
+
     /// One that waited has ended, of which this was known.
     fn count_ended(&mut self, waiting: &Waiting) {
         match waiting.last {
@@ -210,8 +234,17 @@ impl Enrolment {
         *(if self.is_exact && candidate.loose.is_none() { &mut self.idle } else { &mut self.gone }) += 1;
     }
 
-    pub(crate) fn attached(&mut self) {
+    /// It has its probes since `now`, in clock ticks since boot. `was_held`: it has not run without them before.
+    pub(crate) fn attached(&mut self, candidate: &Candidate, now: u64, was_held: bool) {
         self.traced += 1;
+        self.is_gone_least |= candidate.in_steps;
+        let pid = candidate.process.id.pid;
+        if !was_held || candidate.in_steps || self.unprobed.contains_key(&pid) {
+            self.unprobed.insert(pid, Some(now));
+        }
+        if self.unprobed.len() > REMEMBERED {
+            self.unprobed.retain(|_, until| until.is_none_or(|until| until + REMEMBERED_FOR > now));
+        }
     }
 
     pub(crate) fn declined(&mut self, mut candidate: Candidate, why: Declined, now: Instant) {
@@ -220,13 +253,18 @@ impl Enrolment {
             Declined::NotNow => {
                 candidate.tries += 1;
                 if candidate.loose.is_some() {
-                    self.were_loose.insert(candidate.process.id.pid);
+                    self.runs_unprobed(candidate.process.id.pid);
                 }
                 // Each try holds it for a moment: one that is always busy is left more and more time.
                 let pause = LOOK_INTERVAL * (1 << candidate.tries.min(5));
                 self.wait(candidate, now + pause);
             }
-            Declined::Refused(code) => *self.refused.entry(code).or_default() += 1,
+            Declined::Refused(code) => {
+                if candidate.loose.is_some() {
+                    self.runs_unprobed(candidate.process.id.pid);
+                }
+                *self.refused.entry(code).or_default() += 1;
+            }
         }
     }
 
@@ -252,7 +290,7 @@ impl Enrolment {
         let count = |which: &dyn Fn(&&Waiting) -> bool| self.waiting.iter().filter(which).count() as u64;
         let (gone, idle) = (self.gone + count(&is_loose), self.idle + count(&is_idle));
         let refused = self.refused.clone();
-        let is_gone_least = !self.were_loose.is_empty();
+        let is_gone_least = self.is_gone_least;
         let none = ProcessCounts::default();
         ProcessCounts { traced: self.traced, refused, gone, is_gone_least, idle, ..none }
     }
@@ -384,5 +422,37 @@ mod tests {
             enrolment.declined(candidate, Declined::NotNow, now);
         }
         assert_eq!(counted(&enrolment), (0, 1, 1));
+    }
+    #[test]
+    fn children_from_before_their_parent_was_probed_are_counted_and_those_from_after_are_not() {
+        let gone = |attach: &dyn Fn(&mut Enrolment), start: u64, is_inheriting: bool| {
+            let (mut enrolment, now) = (enrolment(), Instant::now());
+            enrolment.be_exact();
+            attach(&mut enrolment);
+            let id = ProcessId { pid: 10, start };
+            let came = Came { process: Process { id, ..process(10) }, origin: Origin::ChildOf(9) };
+            enrolment.comes(came, is_inheriting, now);
+            enrolment.forget(&|_| true);
+            let counts = enrolment.counts();
+            (counts.gone, counts.is_gone_least)
+        };
+        let candidate = || Candidate::new(process(9), Origin::Rule("name", "x".into()));
+        let running = |enrolment: &mut Enrolment| enrolment.attached(&candidate(), 100, false);
+        assert_eq!(gone(&running, 100, false), (1, true));
+        assert_eq!(gone(&running, 101, false), (0, false), "it was forked with probes");
+        assert_eq!(gone(&running, 100, true), (0, false), "it has them");
+        let held = |enrolment: &mut Enrolment| enrolment.attached(&candidate(), 100, true);
+        assert_eq!(gone(&held, 100, false), (0, false));
+        let in_steps = |enrolment: &mut Enrolment| {
+            enrolment.attached(&Candidate { in_steps: true, ..candidate() }, 100, true);
+        };
+        assert_eq!(gone(&in_steps, 100, false), (1, true));
+        assert_eq!(gone(&in_steps, 101, false), (0, true));
+        // One that was refused half-way has none from then on.
+        let refused = |enrolment: &mut Enrolment| {
+            let loose = Candidate { loose: Some(Instant::now()), ..candidate() };
+            enrolment.declined(loose, Declined::Refused("busy".into()), Instant::now());
+        };
+        assert_eq!(gone(&refused, 500, false), (1, true));
     }
 }

@@ -25,7 +25,7 @@ use crate::filtered::{self, Filtered};
 use crate::options::Options;
 use crate::recording::Recording;
 use crate::stages::{self, Site};
-use crate::world::Binaries;
+use crate::world::{Binaries, Later, binaries};
 
 /// A script, and how it is to be compiled.
 pub(crate) struct Given {
@@ -40,12 +40,19 @@ pub(crate) struct Given {
     pub(crate) recording: Option<Recording>,
     /// It runs in the kernel, which has this.
     pub(crate) kernel: Option<Features>,
+    /// What was found of libraries that processes load later.
+    pub(crate) later: Later,
 }
 
 impl Given {
     /// The session that this is a recording of.
     pub(super) fn session_name(&self) -> Option<&str> {
         self.recording.as_ref().and_then(|recording| recording.options.session.as_deref())
+    }
+
+    /// The files of a process, or of this machine.
+    pub(crate) fn world(&self, pid: Option<i32>) -> Result<Binaries, Failure> {
+        Ok(binaries(pid)?.with(&self.later))
     }
 
     pub(crate) fn module(

@@ -33,7 +33,7 @@ use crate::recording::{self, Recording};
 use crate::shared::{Shared, label};
 use crate::subjects::Subjects;
 use crate::triggers::Triggers;
-use crate::world::{Binaries, binaries, places};
+use crate::world::{Binaries, Later, binaries, places};
 use crate::{emit, filtered, kernel, required, stages};
 
 /// What is to run at events: a script, or recording.
@@ -155,7 +155,7 @@ impl Front {
         if let Some(recording) = &mut recording {
             recording.is_filtered_by(&options);
         }
-        let given = Given { options, source, parameters, filter, decider, recording, kernel };
+        let given = Given { options, source, parameters, filter, decider, recording, kernel, later: Later::default() };
         let subjects = Subjects::find(&given.options)?;
         let (pid, world, module) = first(&given, &subjects, &notices)?;
         if is_in_kernel {
@@ -308,7 +308,7 @@ fn first(
             None => weir_probe::target::check(pid),
         };
         let tried = checked.map_err(Failure::from).and_then(|()| {
-            let world = binaries(Some(pid))?;
+            let world = given.world(Some(pid))?;
             let module = given.module(&world, warn)?;
             Ok((Some(pid), world, module))
         });
@@ -322,7 +322,7 @@ fn first(
         failed => {
             let command = given.options.command.as_deref();
             let program = command.and_then(|words| words.first().cloned());
-            let world = Binaries::of_machine(program, places());
+            let world = Binaries::of_machine(program, places()).with(&given.later);
             let module = given.module(&world, warn).or_else(|of_machine| {
                 // A command that is not there has no probes either.
                 if let Some(words) = command {

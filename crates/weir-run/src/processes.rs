@@ -41,7 +41,6 @@ use crate::supervision::Supervision;
 use crate::targets::{self, Targets};
 use crate::triggers::Watch;
 use crate::watched;
-use crate::world::binaries;
 
 /// A process that was given, as far as it is by now, with what the script means there; none of one that is taken over.
 type Given<T> = (i32, (Option<T>, Rc<Plan>));
@@ -241,7 +240,7 @@ impl Shared {
     }
 
     pub(super) fn plan_for(&self, pid: i32) -> Result<Rc<Plan>, Failure> {
-        let world = binaries(Some(pid))?;
+        let world = self.given.world(Some(pid))?;
         if self.plan.is_for(&world) {
             return Ok(self.plan.clone());
         }

@@ -40,7 +40,6 @@ use crate::shared::Shared;
 use crate::stages::Site;
 use crate::subjects::Subjects;
 use crate::targets::Targets;
-use crate::world::binaries;
 
 /// How long processes are attached to before what they wrote is read again.
 const ROUND_MAX: Duration = Duration::from_millis(20);
@@ -594,7 +593,7 @@ impl Roll {
                 if let Some(unprobed) = self.unprobed(&candidate).filter(|_| is_late) {
                     self.late = (self.late.0 + 1, self.late.1.max(unprobed));
                 }
-                self.enrolment.attached();
+                self.enrolment.attached(&candidate, ticks_since_boot(), is_held);
                 targets.all.push(one);
                 return Ok(Some(line));
             }
@@ -817,7 +816,7 @@ fn plan_elsewhere(
         |name: &str| fs::metadata(format!("/proc/{pid}/{name}")).ok().map(|file| (file.dev(), file.ino()));
     let world = [file("root/")?, file("exe")?];
     let plan = plans.entry(world).or_insert_with(|| {
-        let plan = shared.given.for_another(&binaries(Some(pid)).ok()?, &shared.plan);
+        let plan = shared.given.for_another(&shared.given.world(Some(pid)).ok()?, &shared.plan);
         plan.ok().map(Rc::new)
     });
     plan.clone()
@@ -852,6 +851,15 @@ pub(super) fn since_boot() -> Duration {
 
 /// When it began, since boot.
 fn started(id: ProcessId) -> Option<Duration> {
-    let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().filter(|ticks| *ticks > 0)?;
-    Some(Duration::from_secs_f64(id.start as f64 / ticks as f64))
+    Some(Duration::from_secs_f64(id.start as f64 / ticks_per_second()? as f64))
+}
+
+/// As in [`ProcessId::start`].
+fn ticks_since_boot() -> u64 {
+    let ticks = ticks_per_second().unwrap_or_default() as u128;
+    (since_boot().as_nanos() * ticks / 1_000_000_000) as u64
+}
+
+fn ticks_per_second() -> Option<i64> {
+    sysconf(SysconfVar::CLK_TCK).ok().flatten().filter(|ticks| *ticks > 0)
 }

@@ -5,6 +5,7 @@
 //! once and kept, for the sites that are planned later.
 
 mod found;
+mod later;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -21,6 +22,7 @@ use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, pattern};
 
 use crate::failure::Failure;
 use crate::world::found::{found_prototype, found_static};
+pub(crate) use crate::world::later::Later;
 
 /// The files of a target, or of this machine.
 pub fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
@@ -54,17 +56,24 @@ pub struct Binaries {
     opened: RefCell<BTreeMap<PathBuf, Rc<Binary>>>,
     /// What the target executes: a path, or a name to look for.
     program: Option<String>,
+    /// What libraries there are that it could load.
+    later: Later,
 }
 
 impl Binaries {
     /// Of process `pid`, which executes `program` and maps this.
     pub(crate) fn of(pid: i32, program: Option<String>, places: Places, mappings: Vec<Mapping>) -> Binaries {
-        Binaries { places, pid: Some(pid), mappings, opened: RefCell::default(), program }
+        Binaries { places, pid: Some(pid), mappings, opened: RefCell::default(), program, later: Later::default() }
     }
 
     /// Of this machine, where a command is to execute `program`, if one is.
     pub(crate) fn of_machine(program: Option<String>, places: Places) -> Binaries {
-        Binaries { places, pid: None, mappings: Vec::new(), opened: RefCell::default(), program }
+        Binaries { places, pid: None, mappings: Vec::new(), opened: RefCell::default(), program, later: Later::default() }
+    }
+
+    /// The same, with what was found out for other processes of the run.
+    pub(crate) fn with(self, later: &Later) -> Binaries {
+        Binaries { later: later.clone(), ..self }
     }
 
     /// The binary at `path`, a path that [`World::functions`] answered.
@@ -194,7 +203,40 @@ impl Binaries {
             let hint = format!("name it (usdt:BINARY:{provider}{wanted}), or add -p PID or -c COMMAND");
             return Err(WorldError { message, hint: Some(hint) });
         }
-        let (mut found, mut names) = (Vec::new(), BTreeSet::new());
+        let mut names = BTreeSet::new();
+        let mut found = self.static_probes_in(&paths, (files, provider, wanted), &mut names);
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let (later, folders) = self.loadable_paths();
+        found = self.static_probes_in(&later, (files, provider, wanted), &mut names);
+        if found.is_empty() {
+            let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
+            let message = format!(
+                "no static probe (USDT) is named \"{provider}{wanted}\" in the {} programs and libraries of the process, nor in \
+                 libraries of the {folders} folders that it may load more from",
+                paths.len()
+            );
+            let near = pattern::near_misses(&format!("{provider}{wanted}"), names.iter().map(String::as_str));
+            let hint = match &near[..] {
+                [] => "`weir list -p PID` shows those that there are; one of a library that the process loads from elsewhere needs the \
+                       library's path: usdt:PATH:PROVIDER:NAME"
+                    .to_owned(),
+                near => format!("did you mean {}?", near.join(", ")),
+            };
+            return Err(WorldError { message, hint: Some(hint) });
+        }
+        Ok(found)
+    }
+
+    /// Those of `paths`, as far as these are named by `files`; where one has none that is meant, what it has is added to `names`.
+    fn static_probes_in(
+        &self,
+        paths: &[String],
+        (files, provider, wanted): (&str, Option<&str>, &str),
+        names: &mut BTreeSet<String>,
+    ) -> Vec<FoundStatic> {
+        let mut found = Vec::new();
         for path in paths.iter().filter(|path| is_named(files, path)) {
             // What is mapped executable and is no ELF file has no probes.
             let Ok((path, binary)) = self.open(path) else { continue };
@@ -205,22 +247,7 @@ impl Binaries {
             }
             found.extend(probes.into_iter().map(|probe| found_static(&path, &binary, probe)));
         }
-        if found.is_empty() {
-            let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
-            let message = format!(
-                "no static probe (USDT) is named \"{provider}{wanted}\" in the {} programs and libraries of the process",
-                paths.len()
-            );
-            let near = pattern::near_misses(&format!("{provider}{wanted}"), names.iter().map(String::as_str));
-            let hint = match &near[..] {
-                [] => "`weir list -p PID` shows those that there are; one of a library that the process loads later needs the library's path: \
-                       usdt:PATH:PROVIDER:NAME"
-                    .to_owned(),
-                near => format!("did you mean {}?", near.join(", ")),
-            };
-            return Err(WorldError { message, hint: Some(hint) });
-        }
-        Ok(found)
+        found
     }
 
     /// The program, and the libraries that it needs.

@@ -163,6 +163,15 @@ impl Binary {
         self.layout.needed.clone()
     }
 
+    /// The folders of DT_RUNPATH, or DT_RPATH, for the file at `path`: `$ORIGIN` is its folder. Those with other variables are left out.
+    pub fn run_path(&self, path: &Path) -> Vec<PathBuf> {
+        let origin = path.parent().map_or_else(String::new, |folder| folder.display().to_string());
+        let text = self.layout.run_path.as_deref().unwrap_or_default();
+        let folders = text.split(':').filter(|folder| !folder.is_empty());
+        let folders = folders.map(|folder| folder.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin));
+        folders.filter(|folder| !folder.contains('$')).map(PathBuf::from).collect()
+    }
+
     /// DT_SONAME.
     pub fn soname(&self) -> Option<&str> {
         self.layout.soname.as_deref()
@@ -577,6 +586,11 @@ pub fn build_id_of(file: &File) -> Option<Vec<u8>> {
 /// Facts of an open file. Reads only its headers and section names; `None` for a file that is not ELF of 64 bits.
 pub fn program_kind(file: &File) -> Option<ProgramKind> {
     layout::program_kind(&ReadCache::new(file))
+}
+
+/// Whether the file at `path` is one with notes of static probes, of which only headers and section names are read.
+pub fn has_static_probes(path: &Path) -> bool {
+    regular::open(path).is_ok_and(|file| layout::has_static_probes(&ReadCache::new(file)))
 }
 
 fn is_regular(path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {

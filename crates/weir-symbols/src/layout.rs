@@ -75,6 +75,8 @@ pub(crate) struct Layout {
     pub(crate) interpreter: Option<String>,
     pub(crate) build_id: Option<Range<usize>>,
     pub(crate) needed: Vec<String>,
+    /// DT_RUNPATH or DT_RPATH, as it is written.
+    pub(crate) run_path: Option<String>,
     pub(crate) soname: Option<String>,
     pub(crate) text_relocated: bool,
     /// DF_1_PIE: a position-independent program, not a library.
@@ -142,6 +144,7 @@ pub(crate) fn parse(data: &[u8]) -> Result<Layout, Refusal> {
         interpreter: interpreter(program_headers, data),
         build_id: build_id(program_headers, data),
         needed: dynamic.needed(&image),
+        run_path: dynamic.run_path.and_then(|at| dynamic.string(&image, at)),
         soname: dynamic.soname.and_then(|at| dynamic.string(&image, at)),
         text_relocated: dynamic.text_relocated,
         marked_program: dynamic.marked_program,
@@ -294,6 +297,7 @@ struct Dynamic {
     tables: [(Option<LinkAddr>, u64); 3],
     needed: Vec<u64>,
     soname: Option<u64>,
+    run_path: Option<u64>,
     text_relocated: bool,
     marked_program: bool,
 }
@@ -310,6 +314,9 @@ impl Dynamic {
                 elf::DT_NULL => break,
                 elf::DT_NEEDED if out.needed.len() < NEEDED_MAX => out.needed.push(value),
                 elf::DT_SONAME => out.soname = Some(value),
+                elf::DT_RUNPATH => out.run_path = Some(value),
+                // Where both are there, the loader takes the other.
+                elf::DT_RPATH => out.run_path = out.run_path.or(Some(value)),
                 elf::DT_STRTAB => strings = Some(LinkAddr(value)),
                 elf::DT_STRSZ => strings_bytes = Some(value),
                 elf::DT_SYMTAB => out.symbols = Some(LinkAddr(value)),
@@ -371,6 +378,8 @@ impl Dynamic {
     }
 }
 
+const PROBE_NOTES: &[u8] = b".note.stapsdt";
+
 const DF_TEXTREL: u64 = 4;
 const DF_1_PIE: u64 = 0x0800_0000;
 
@@ -427,7 +436,7 @@ impl Sections {
                     Some(b".text") => out.text = Some(LinkAddr(section.sh_addr(Le))),
                     Some(name) if is_go_tables(name) => out.is_go = true,
                     Some(b".stapsdt.base") => out.probes.base = Some(LinkAddr(section.sh_addr(Le))),
-                    Some(b".note.stapsdt") if out.probes.notes.len() < PROBE_SECTIONS_MAX => {
+                    Some(PROBE_NOTES) if out.probes.notes.len() < PROBE_SECTIONS_MAX => {
                         out.probes.notes.extend(range(section));
                     }
                     Some(b".note.weir") if out.probes.fields.len() < PROBE_SECTIONS_MAX => {
@@ -516,6 +525,14 @@ pub(crate) fn program_kind<'a>(file: impl ReadRef<'a>) -> Option<ProgramKind> {
         sections.iter().any(|section| sections.section_name(Le, section).is_ok_and(is_go_tables))
     });
     Some(ProgramKind { has_interpreter, is_go })
+}
+
+/// Whether the file has notes of static probes. Reads only headers and section names.
+pub(crate) fn has_static_probes<'a>(file: impl ReadRef<'a>) -> bool {
+    let Ok(header) = elf::FileHeader64::<Le>::parse(file) else { return false };
+    header.sections(Le, file).is_ok_and(|sections| {
+        sections.iter().any(|section| sections.section_name(Le, section).is_ok_and(|name| name == PROBE_NOTES))
+    })
 }
 
 /// Where `part`, a slice of `data`, begins and ends in it.

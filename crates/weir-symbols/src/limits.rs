@@ -84,6 +84,10 @@ pub(crate) const COMPONENTS_MAX: usize = 4096;
 pub(crate) const CACHE_BYTES_MAX: u64 = 16 << 20;
 /// Most entries of a library folder that are looked at.
 pub(crate) const FOLDER_ENTRIES_MAX: usize = 100_000;
+/// How deep below a folder libraries are looked for (`plugins/codecs/x.so`), and how many entries in all of one folder: a desktop's
+/// `/usr/lib` has some 30,000 in that depth.
+pub(crate) const WALK_DEPTH_MAX: usize = 3;
+pub(crate) const WALK_ENTRIES_MAX: usize = 50_000;
 /// Largest `/proc/PID/maps`: 64 Ki mappings (vm.max_map_count's default) are ≈ 7 MiB; raised limits exist.
 pub(crate) const MAPS_BYTES_MAX: u64 = 256 << 20;
 

@@ -10,6 +10,7 @@
 
 mod cache;
 mod library;
+mod loadable;
 mod root;
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use crate::limits::FOLDER_ENTRIES_MAX;
 use crate::maps::Mapping;
 use crate::{Error, pattern};
 
+pub use crate::resolve::loadable::{Walk, library_folders};
 pub(crate) use crate::resolve::root::canonical;
 pub use crate::resolve::root::inside;
 

@@ -75,6 +75,20 @@ pub(super) fn known(places: &Places) -> Vec<String> {
     known
 }
 
+/// Folders of the libraries that the loader's cache names, each once, and then [`folders`].
+pub(super) fn all_folders(places: &Places) -> Vec<PathBuf> {
+    let cache = read(places, CACHE);
+    let cached = cache::entries(&cache).filter(|entry| runs_here(entry.path));
+    let cached = cached.filter_map(|entry| Path::new(entry.path).parent().map(Path::to_path_buf));
+    let mut all: Vec<PathBuf> = Vec::new();
+    for folder in cached.chain(folders(places).into_iter().map(PathBuf::from)) {
+        if !all.contains(&folder) {
+            all.push(folder);
+        }
+    }
+    all
+}
+
 /// musl's configured folders, then the default ones, without repetition.
 fn folders(places: &Places) -> Vec<String> {
     let musl = String::from_utf8_lossy(&read(places, MUSL_PATHS)).into_owned();

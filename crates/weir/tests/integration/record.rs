@@ -322,6 +322,81 @@ fn what_a_tracepoint_declares_is_recorded_without_a_system_call() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Loads the plugin that its argument names when it can read a line, and has it sell three times.
+const LOADING: &str = r#"
+    #include <dlfcn.h>
+    #include <stdio.h>
+    int main(int argc, char **argv) {
+        puts("ready");
+        fflush(stdout);
+        getchar();
+        void *plugin = dlopen(argv[argc - 1], RTLD_NOW);
+        if (!plugin) { puts(dlerror()); return 1; }
+        void (*sell)(int) = (void (*)(int))dlsym(plugin, "sell");
+        for (int n = 0; n < 3; n++) sell(n);
+        return dlclose(plugin);
+    }
+"#;
+
+/// The provider is in no file that the program maps or needs when it is attached to: it is looked for where it could load more from.
+#[test]
+fn events_of_a_library_that_is_loaded_later_are_found_by_their_provider() {
+    let folder = paths::fresh("record", "later");
+    let (app, other) = (folder.join("app"), folder.join("other"));
+    let plugins = app.join("plugins/sales");
+    for folder in [&plugins, &other] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let program = app.join("loading");
+    target::copy(&target::build("record-loading", target::Source::Text(LOADING), &["-O1"]), &program);
+    let plugin = "#include \"weir/tracepoint.h\"\nvoid sell(int n) { WEIR_TRACEPOINT(plug, sale, (int, n, n)); }\n";
+    let include = paths::root().join("include").display().to_string();
+    let flags = ["-O1", "-shared", "-fPIC", "-I", &include];
+    let plugin = target::build("record-plugin", target::Source::Text(plugin), &flags);
+    let (below, elsewhere) = (plugins.join("sale.so"), other.join("sale.so"));
+    for to in [&below, &elsewhere] {
+        target::copy(&plugin, to);
+    }
+    let expected: Vec<String> = (0..3).map(|n| format!("plug:sale {{ n = {n} }}")).collect();
+    let trace = folder.join("trace");
+    let recorded = |mut weir: Command, of: &[&Path]| {
+        weir.args(["record", "-e", "plug:*", "-o"]).arg(&trace).arg("--").args(of);
+        let weir = weir.stdin(Stdio::null()).output().unwrap();
+        assert!(weir.status.success(), "{}", text(&weir.stderr));
+        let events = read(&trace).events;
+        fs::remove_dir_all(&trace).unwrap();
+        events
+    };
+    let weir = || Command::new(env!("CARGO_BIN_EXE_weir"));
+    assert_eq!(recorded(weir(), &[&program, &below]), expected);
+    let mut with_path = weir();
+    with_path.env("LD_LIBRARY_PATH", &other);
+    fs::remove_file(&below).unwrap();
+    assert_eq!(recorded(with_path, &[&program, &elsewhere]), expected);
+    // Of a process that runs, by its own environment.
+    let mut target = Command::new(&program);
+    target.arg(&elsewhere).env("LD_LIBRARY_PATH", &other);
+    let mut target = testkit::Daemon::spawn(target).unwrap();
+    target.line_with("ready", LIMIT).unwrap();
+    let mut tracer = weir();
+    let script = "interval:ms:10 { printf(\"go\\n\"); } usdt:*:plug:sale { @ = sum(args.n + 1); }";
+    tracer.args(["trace", "-e", script, "-p", &target.pid().to_string()]);
+    let mut tracer = testkit::Daemon::spawn(tracer).unwrap();
+    tracer.line_with("go", LIMIT).unwrap();
+    target.write("\n").unwrap();
+    let ended = tracer.finish(LIMIT).unwrap();
+    assert!(ended.status.success() && ended.stdout.contains("@: 6"), "{ended:?}");
+    target.finish(LIMIT).unwrap();
+    // In none of them.
+    let output = weir().args(["record", "-e", "plug:*", "-o"]).arg(&trace).arg("--").arg(&program).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in ["no static probe (USDT) is named \"plug:*\"", "folders that it may load more from", "usdt:PATH:PROVIDER:NAME"] {
+        assert!(said.contains(part), "{said}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn what_the_rings_have_no_room_for_is_counted() {
     for (threads, count) in [(1, 200_000), (8, 50_000)] {
@@ -486,9 +561,12 @@ struct Endless(Child);
 
 impl Endless {
     fn start(kind: &str, threads: &str) -> Endless {
+        Endless::run(&[kind, threads, "1000000000000"])
+    }
+
+    fn run(arguments: &[&str]) -> Endless {
         let mut command = Command::new(program());
-        let child = command.args([kind, threads, "1000000000000"]).stdout(Stdio::null()).spawn().unwrap();
-        Endless(child)
+        Endless(command.args(arguments).stdout(Stdio::null()).spawn().unwrap())
     }
 
     fn pid(&self) -> String {
@@ -565,14 +643,16 @@ fn a_running_process_is_recorded_until_ctrl_c() {
 
 #[test]
 fn what_was_committed_before_kill_9_is_in_the_trace() {
-    // More of them: the soak record-kill.
+    // More of them, at other moments: the soak record-kill.
     for (round, kind) in ["i", "s", "b", "m"].into_iter().enumerate() {
         let folder = paths::fresh("record", &format!("kill-{round}"));
-        let mut process = Endless::start(kind, "3");
+        let hurry = folder.with_extension("hurry");
+        let _ = fs::remove_file(&hurry);
+        // The first thread decides when: the others are anywhere in theirs.
+        let count = (20_000 + 5_000 * round).to_string();
+        let process = Endless::run(&[kind, "3", &count, hurry.to_str().unwrap(), "kill"]);
         let recorder = record_of(&process, &folder);
-        // A moment of chance: the verdict is the same at any.
-        std::thread::sleep(Duration::from_millis(round as u64 * 3));
-        process.kill();
+        fs::write(&hurry, "").unwrap();
         let output = recorder.wait_with_output().unwrap();
         let said = text(&output.stderr);
         assert!(output.status.success(), "{said}");
@@ -582,6 +662,7 @@ fn what_was_committed_before_kill_9_is_in_the_trace() {
         for numbers in numbers(kind.chars().next().unwrap(), &read.events).values() {
             assert!(numbers.is_sorted_by(|a, b| a < b), "round {round}");
         }
+        fs::remove_file(&hurry).unwrap();
         fs::remove_dir_all(folder).unwrap();
     }
 }
