@@ -31,7 +31,15 @@ const IMAGE_SOURCES: &[&str] = &[
 ];
 /// What only the controller needs.
 const CONTROLLER_SOURCES: &[&str] = &["inspect.c"];
-const HEADERS: &[&str] = &["weir.h", "hash.h", "slots.h"];
+const HEADERS: &[&str] = &[
+    "weir.h",
+    "hash.h",
+    "slots.h",
+    "isa/native.h",
+    "isa/native_loads.h",
+    "isa/x86_64/machine.h",
+    "isa/x86_64/loads.h",
+];
 
 /// No libc, no vector registers, no code that needs a relocation, a stack canary or unwinding.
 const FLAGS: &[&str] = &[

@@ -25,7 +25,7 @@ const MAY_USE: [(&str, &[&str]); 25] = [
     ("weir-jit", &["weir-ebpf", "weir-verifier", "weir-rt"]),
     ("weir-symbols", &["weir-event"]),
     ("weir-plan", &["weir-symbols", "weir-event"]),
-    ("weir-trampoline", &["weir-plan", "weir-symbols", "weir-rt", "weir-event"]),
+    ("weir-trampoline", &["weir-ebpf", "weir-plan", "weir-symbols", "weir-rt", "weir-event"]),
     ("weir-probe", &["weir-plan", "weir-trampoline", "weir-symbols", "weir-rt", "weir-event"]),
     ("weir-kernel", &["weir-ebpf"]),
     ("weir-trace", &["weir-event"]),
@@ -266,6 +266,42 @@ fn data_goes_one_way_through_the_parts_of_a_crate() {
     }
 }
 
+/// docs/decisions/0079-machines.md: a port adds folders beside `x86_64`.
+#[test]
+fn only_isa_folders_know_the_registers_and_instructions_of_a_machine() {
+    // r0 to r10 are eBPF's too.
+    const REGISTERS: &str = "rax rbx rcx rdx rsi rdi rbp rsp rip eax ebx ecx edx esi edi ebp esp r8d r9d r11 r12 r13 r14 \
+        r15 xmm0 ymm0 zmm0 eflags mxcsr xcr0 gs_base fs_base";
+    const INSTRUCTIONS: [&str; 6] = ["isa::x86_64", "iced_x86", "asm!(", "__asm__", "_mm_", "arch::x86"];
+    // Directives that make an object, and no instruction.
+    const DIRECTIVES: &str = "c/island.c";
+    let registers: BTreeSet<&str> = REGISTERS.split_whitespace().collect();
+    let is_code =
+        |file: &Path| ["rs", "c", "h"].iter().any(|kind| file.extension().is_some_and(|is| is == *kind));
+    let is_of_a_machine = |file: &Path| file.components().any(|part| part.as_os_str() == "isa");
+    let names_one = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.any(|word| registers.contains(word)) || INSTRUCTIONS.iter().any(|name| code.contains(name))
+    };
+    let mut wrong = Vec::new();
+    for (_, folder) in packages().into_iter().filter(|(name, _)| !DEVELOPMENT.contains(&name.as_str())) {
+        for source in [folder.join("src"), folder.join("c")].into_iter().filter(|source| source.exists()) {
+            let shipped =
+                files(&source).into_iter().filter(|file| !is_of_tests(file, &source) && is_code(file));
+            for file in shipped.filter(|file| !is_of_a_machine(file) && !file.ends_with(DIRECTIVES)) {
+                let text = fs::read_to_string(&file).unwrap();
+                let code = without_tests(&text).lines().filter(|line| !is_comment(line));
+                wrong.extend(
+                    code.filter(|line| names_one(line))
+                        .map(|line| format!("{}: {}", file.display(), line.trim())),
+                );
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new(), "it belongs in isa/x86_64, and is named through isa::native");
+}
+
 #[test]
 fn every_dependency_has_its_reason() {
     let reasons = fs::read_to_string(root().join("docs/decisions/0002-dependencies.md")).unwrap();
@@ -481,14 +517,15 @@ fn all_rust_files() -> Vec<PathBuf> {
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
+    let is_rust = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "rs");
+    files(folder).into_iter().filter(is_rust).collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
     }
-    files
+    found
 }

@@ -8,7 +8,7 @@ use weir_ebpf::kfunc::{DECLARED_MAX, Declared};
 use weir_ebpf::pt_regs;
 use weir_event::recorded;
 use weir_event::schema::{Field, Type};
-use weir_ir::filter::REGISTER_SLOTS;
+use weir_ir::isa::native::REGISTER_SLOTS;
 use weir_ir::{Builtin, EventId, Function, Module, Op, Value};
 
 /// All of it.

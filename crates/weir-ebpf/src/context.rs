@@ -153,8 +153,8 @@ pub fn structure_bytes(kind: ProgramKind) -> u32 {
     match kind {
         ProgramKind::Xdp => XDP_BYTES,
         ProgramKind::SocketFilter => SOCKET_BYTES,
-        ProgramKind::Probe | ProgramKind::Controller => crate::pt_regs::BYTES_WITH_FLOATS,
-        ProgramKind::Tracepoint => crate::pt_regs::BYTES,
+        ProgramKind::Probe | ProgramKind::Controller => crate::isa::native::pt_regs::BYTES_WITH_FLOATS,
+        ProgramKind::Tracepoint => crate::isa::native::pt_regs::BYTES,
         ProgramKind::Memory { .. } => 0,
     }
 }
@@ -194,7 +194,7 @@ mod tests {
             for field in fields {
                 let width = if field.meaning == Meaning::Number { field.bytes } else { 8 };
                 assert!(field.offset + field.bytes <= bytes, "{}", field.name);
-                assert!(field.at + width <= crate::pt_regs::BYTES, "{}", field.name);
+                assert!(field.at + width <= crate::isa::native::pt_regs::BYTES, "{}", field.name);
                 // 8-byte accesses to `cb` stay aligned.
                 assert_eq!(field.at % width.min(4), 0, "{}", field.name);
                 let bits = (field.at / 4..(field.at + width) / 4).fold(0, |bits, word| bits | 1u64 << word);

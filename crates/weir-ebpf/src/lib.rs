@@ -14,11 +14,12 @@ pub mod elf;
 pub mod form;
 pub mod helper;
 pub mod insn;
+mod isa;
 pub mod kfunc;
 pub mod map;
 pub mod object;
-pub mod pt_regs;
 
+pub use crate::isa::native::pt_regs;
 pub use helper::{HelperId, HelperProto};
 pub use insn::Insn;
 pub use map::{MapKind, MapSpec};

@@ -9,13 +9,10 @@ use std::collections::HashMap;
 
 use weir_event::Type;
 
+use crate::isa::native::REGISTER_SLOTS;
 use crate::{
     BinOp, Block, BlockId, Builtin, FoundArgument, Function, Inst, Op, Terminator, Trigger, Value, argument,
 };
-
-/// The slot of the context in which a register is at a probe, by its number in [`Builtin::Register`]: the order of `pt_regs`.
-pub const REGISTER_SLOTS: [u8; crate::limits::REGISTERS as usize] =
-    [10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0, 16, 18];
 
 /// The filter as it runs at a place where its slots are these arguments.
 ///

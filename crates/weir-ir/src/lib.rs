@@ -20,6 +20,7 @@ pub mod check;
 pub mod dominators;
 pub mod filter;
 pub mod flight;
+pub mod isa;
 pub mod limits;
 mod ops;
 pub mod pass;
@@ -309,7 +310,7 @@ pub enum Op {
     },
     /// Of a filter: 1 if the text whose address is in this slot of the event begins with `text` (with `ends`: is `text`), else 0,
     /// also where the address is 0. Only for slots that hold texts which the traced program vouches for: they are read directly.
-    /// At a probe the slot is that of a register ([`filter::REGISTER_SLOTS`]).
+    /// At a probe the slot is that of a register ([`isa::native::REGISTER_SLOTS`]).
     TextBegins {
         slot: u8,
         text: String,

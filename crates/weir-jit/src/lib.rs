@@ -25,7 +25,7 @@ mod passes;
 
 mod isa;
 
-pub use crate::isa::x86_64::disassemble::disassemble;
+pub use crate::isa::native::disassemble::disassemble;
 #[doc(hidden)]
 pub use crate::passes::Passes;
 
@@ -38,7 +38,7 @@ use weir_verifier::VerifiedProgram;
 
 use crate::front::lir::{Base, Op};
 use crate::front::{alignment, lane_use, lower, places};
-use crate::isa::x86_64::emit::{self, CALLER_SAVED, Emitted, Input};
+use crate::isa::native::emit::{self, CALLER_SAVED, Emitted, Input};
 use crate::passes::compact;
 use crate::passes::liveness::{self, LiveRegs};
 

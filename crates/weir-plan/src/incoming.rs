@@ -21,7 +21,7 @@ use std::ops::Range;
 
 use weir_symbols::{Binary, LinkAddr, Segment};
 
-use crate::body::Bodies;
+use crate::isa::native::body::Bodies;
 use crate::parallel;
 
 /// How far a `rel8` branch reaches, in either direction, with room for its own length.

@@ -26,20 +26,12 @@
 
 #![forbid(unsafe_code)]
 
-pub mod body;
-mod cave;
-pub mod entries;
-pub mod exits;
-mod goroutine;
-mod heights;
 pub mod incoming;
+mod isa;
 pub mod limits;
 mod parallel;
 mod refusal;
-pub mod returns;
-mod walk;
 mod walkers;
-pub mod window;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -48,11 +40,13 @@ use std::sync::Arc;
 
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 
-use crate::body::{Bodies, Body};
-use crate::cave::Caves;
+use crate::isa::native::body::{Bodies, Body};
+use crate::isa::native::cave::Caves;
+use crate::isa::native::window::{FunctionCode, Hole, Shape, Window};
+use crate::isa::native::{cave, goroutine};
 use crate::limits::{JUMP_BYTES, LOWEST_ADDRESS, SHORT_JUMP_BYTES};
-use crate::window::{FunctionCode, Hole, Shape, Window};
 
+pub use crate::isa::native::{body, entries, exits, returns, window};
 pub use crate::refusal::Refusal;
 
 /// Places of one binary for which all of its functions will be looked at.
@@ -65,7 +59,7 @@ pub enum Place<'a> {
     Entry(&'a Function),
     /// At an instruction of a function.
     Inside(LinkAddr),
-    /// At an instruction that leaves a function, as [`plan_exits`](crate::exits::plan_exits) answered: programs run right before it, at the
+    /// At an instruction that leaves a function, as [`plan_exits`](crate::isa::native::exits::plan_exits) answered: programs run right before it, at the
     /// function's return.
     Exit(LinkAddr),
 }

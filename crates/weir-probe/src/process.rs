@@ -23,14 +23,13 @@
 
 pub mod fanotify;
 pub(crate) mod goroutines;
+pub(crate) mod isa;
 pub mod kin;
 pub mod launch;
 pub(crate) mod linker;
 pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod permission;
-pub(crate) mod remote;
-pub(crate) mod restart;
 pub mod scan;
 pub(crate) mod stack;
 pub(crate) mod stop;

@@ -26,8 +26,7 @@ enum { LINE_TRIES = 3 };
 
 /* The time that the segment's clock shows; 0 where it has none. The newer line begins after it is published: until
  * then the ticks are on the older one, which is written over only long after. So no two threads see time run
- * backwards at a refresh. `rdtsc` waits for no load, and none waits for it: time stamps may be early by what the CPU
- * runs ahead. */
+ * backwards at a refresh. Time stamps may be early by what the CPU runs ahead. */
 static u64 line_now(u64 segment)
 {
     const struct weir_clock *clock = (const struct weir_clock *)(segment + HEADER_CLOCK);
@@ -36,9 +35,7 @@ static u64 line_now(u64 segment)
         if (!version)
             return 0;
         const struct weir_line *line = &clock->lines[version >> 1 & 1];
-        u32 low, high;
-        __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-        u64 ticks = (u64)high << 32 | low, start = load(&line->ticks);
+        u64 ticks = time_stamp(), start = load(&line->ticks);
         if (ticks < start) {
             line = &clock->lines[~version >> 1 & 1];
             start = load(&line->ticks);
@@ -72,8 +69,7 @@ u64 weir_jiffies64(void)
     return (u32)(-300 * (int)hertz) + clock(CLOCK_MONOTONIC_COARSE) / tick;
 }
 
-/* The limit of GDT entry 15 is node << 12 | cpu on every x86-64 kernel since 2.6.24: the vDSO's getcpu reads it the
- * same way where RDPID is missing. */
+/* node << 12 | cpu */
 static u32 node_and_cpu(void)
 {
     if (weir_island.flags & ISLAND_ASK_CPU) {
@@ -81,9 +77,7 @@ static u32 node_and_cpu(void)
         syscall3(SYS_GETCPU, (u64)&cpu, (u64)&node, 0);
         return node << 12 | (cpu & 0xfff);
     }
-    u32 limit = 0;
-    __asm__ volatile("lsl %1, %0" : "+r"(limit) : "r"(0x7bu) : "cc");
-    return limit;
+    return node_and_cpu_number();
 }
 
 u64 weir_get_smp_processor_id(void) { return node_and_cpu() & 0xfff; }

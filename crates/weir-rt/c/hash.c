@@ -201,12 +201,7 @@ static void fill(const struct weir_map *map, struct node *node, const u8 *key, u
 /* One change of a node's link and small value together, from what `low` and `high` hold; they say what was there. */
 static int cas_both(struct node *node, u64 *low, u64 *high, u64 link, u64 value)
 {
-    u8 done;
-    __asm__ volatile("lock cmpxchg16b %1"
-                     : "=@ccz"(done), "+m"(*(u8(*)[16])node), "+a"(*low), "+d"(*high)
-                     : "b"(link), "c"(value)
-                     : "memory");
-    return done;
+    return swap_pair(node, low, high, link, value);
 }
 
 /* Sets the small value if the node's link is still `word`. */

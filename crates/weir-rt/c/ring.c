@@ -59,9 +59,7 @@ INLINE u64 ticks(void)
 {
     if (!(weir_island.flags & ISLAND_READS_TICKS) || filter_now() == FILTER_STRICT)
         return 0;
-    u32 low, high;
-    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high) : : "memory");
-    return (u64)high << 32 | low;
+    return time_stamp_in_order();
 }
 
 /* Claims a record of `size` bytes: the address of its payload, or 0 with the reason counted. */

@@ -25,6 +25,8 @@ typedef u64 __attribute__((may_alias)) u64_word;
 
 #define INLINE static inline __attribute__((always_inline))
 
+#include "isa/native.h"
+
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
 enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERF_EVENT_ARRAY = 4, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6,
        KIND_STACK_TRACE = 7, KIND_CGROUP_ARRAY = 8, KIND_LRU_HASH = 9, KIND_LRU_PERCPU_HASH = 10,
@@ -394,12 +396,7 @@ INLINE int cas(void *at, u64 expected, u64 desired)
 /* Two words at a multiple of 16, as one. */
 INLINE int cas_pair(void *at, u64 low, u64 high, u64 new_low, u64 new_high)
 {
-    u8 done;
-    __asm__ volatile("lock cmpxchg16b %1"
-                     : "=@ccz"(done), "+m"(*(u8(*)[16])at), "+a"(low), "+d"(high)
-                     : "b"(new_low), "c"(new_high)
-                     : "memory");
-    return done;
+    return swap_pair(at, &low, &high, new_low, new_high);
 }
 INLINE void set_bits(void *at, u64 bits) { __atomic_fetch_or((u64_word *)at, bits, __ATOMIC_RELEASE); }
 INLINE void count_at(u64 address) { __atomic_fetch_add((u64_word *)address, 1, __ATOMIC_RELAXED); }
@@ -482,31 +479,7 @@ INLINE void set_value(const struct weir_map *map, u64 at, const u8 *value, u64 l
     copy_in(at + lane * map->lane_stride, value, map->value_bytes);
 }
 
-/* ---- raw system calls: rcx and r11 are lost, errors come back as -errno ---- */
-INLINE s64 syscall6(s64 number, u64 a, u64 b, u64 c, u64 d, u64 e, u64 f)
-{
-    register u64 r10 __asm__("r10") = d;
-    register u64 r8 __asm__("r8") = e;
-    register u64 r9 __asm__("r9") = f;
-    s64 result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result;
-}
-INLINE s64 syscall2(s64 number, u64 a, u64 b)
-{
-    s64 result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
-    return result;
-}
-INLINE s64 syscall3(s64 number, u64 a, u64 b, u64 c)
-{
-    s64 result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
-    return result;
-}
+/* ---- system calls ---- */
 struct timespec { s64 seconds; s64 nanoseconds; };
 #define SECOND 1000000000l
 #define MS (SECOND / 1000)

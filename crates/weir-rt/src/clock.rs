@@ -32,6 +32,7 @@ use nix::libc;
 use nix::time::{ClockId, clock_gettime};
 
 use crate::abi::{clock, header};
+use crate::isa::native::cpu::{self, ticks_are_invariant};
 use crate::limits::{
     CLOCK_INTERVAL_NS, CLOCK_INTERVAL_NS_MIN, CLOCK_LEAD_NS, CLOCK_LINES_KEPT, CLOCK_PAIR_NS_MAX,
 };
@@ -59,7 +60,7 @@ impl Clock {
     /// None where targets had better ask the vDSO. To be called some milliseconds before the first target runs: the
     /// rate is known from then on.
     pub fn start() -> Option<Clock> {
-        if !may_read_ticks() || !is_invariant() || !is_clock_source() {
+        if !may_read_ticks() || !ticks_are_invariant() || !is_clock_source() {
             return None;
         }
         let sample = sample_at_last()?;
@@ -223,8 +224,7 @@ pub(crate) fn ticks_if_allowed() -> Option<u64> {
 fn ticks() -> u64 {
     // What was read before must not be read later, nor what is read later before.
     fence(Ordering::SeqCst);
-    // SAFETY: every x86-64 has the instruction, and `may_read_ticks` has asked whether it may be used.
-    let ticks = unsafe { core::arch::x86_64::_rdtsc() };
+    let ticks = cpu::ticks();
     fence(Ordering::SeqCst);
     ticks
 }
@@ -240,13 +240,6 @@ pub(crate) fn may_read_ticks() -> bool {
     // SAFETY: the kernel writes the answer, an int.
     let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut answer) };
     result == 0 && answer == libc::PR_TSC_ENABLE
-}
-
-/// The TSC ticks at one rate whatever the CPU does (CPUID 8000_0007h, EDX bit 8).
-fn is_invariant() -> bool {
-    const POWER: u32 = 0x8000_0007;
-    core::arch::x86_64::__cpuid(0x8000_0000).eax >= POWER
-        && core::arch::x86_64::__cpuid(POWER).edx >> 8 & 1 == 1
 }
 
 /// The kernel's own clock is made of the TSC, which it has found to be the same on all CPUs.

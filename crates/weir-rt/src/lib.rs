@@ -22,6 +22,8 @@ pub mod segment;
 
 pub mod foreign;
 
+pub mod isa;
+
 pub mod runtime;
 
 mod cgroup;

@@ -5,7 +5,6 @@
 //! other (tail calls) share one; what a slot of an array of programs leads to is looked up in a table there, so that
 //! nothing in the segment, which others write, is ever an address of code.
 
-use std::arch::global_asm;
 use std::ffi::CStr;
 use std::io;
 use std::ptr::NonNull;
@@ -17,6 +16,8 @@ use weir_ebpf::ProgramKind;
 
 use crate::context::ContextMut;
 use crate::executable::{CpuSource, Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
+use crate::isa;
+use crate::isa::native::call::weir_rt_call_program;
 use crate::link::link;
 use crate::runtime::{RuntimeImage, image, linked};
 use crate::segment::{DESCRIPTOR_BYTES, Filter, Mapping, Segment, SegmentLayout};
@@ -179,7 +180,7 @@ pub fn site(layout: &SegmentLayout) -> SiteAbi {
             _ => LanePolicy::Claimed { cpu: cpu_source() },
         },
         cpus: layout.cpus,
-        bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+        bmi2: isa::native::cpu::has_bmi2(),
         reads_ticks: crate::clock::may_read_ticks(),
     }
 }
@@ -208,57 +209,3 @@ pub fn rseq_offset() -> Option<i32> {
         i32::try_from(offset).ok().filter(|_| size > 0)
     }
 }
-
-unsafe extern "C" {
-    fn weir_rt_call_program(code: *const u8, frame: *mut Frame) -> u64;
-}
-
-/// Words of a [`Frame`] that the thunk copies.
-const FRAME_WORDS: usize = size_of::<Frame>() / 8;
-
-const _: () = assert!(FRAME_WORDS.is_multiple_of(2), "the thunk keeps the stack aligned to 16 bytes");
-
-// A program may change any register that it names in `clobbers`, so every callee-saved one is saved here. Nothing
-// but rsp is relied on after the call.
-global_asm!(
-    ".pushsection .text",
-    ".p2align 4",
-    ".globl weir_rt_call_program",
-    ".hidden weir_rt_call_program",
-    ".type weir_rt_call_program, @function",
-    "weir_rt_call_program:",
-    "push rbp",
-    "push rbx",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
-    "push rsi",
-    "sub rsp, {frame_bytes}",
-    "xor ecx, ecx",
-    "2: mov rax, [rsi + rcx * 8]",
-    "mov [rsp + rcx * 8], rax",
-    "inc ecx",
-    "cmp ecx, {frame_words}",
-    "jb 2b",
-    "call rdi",
-    "mov rsi, [rsp + {frame_bytes}]",
-    "xor ecx, ecx",
-    "3: mov rdx, [rsp + rcx * 8]",
-    "mov [rsi + rcx * 8], rdx",
-    "inc ecx",
-    "cmp ecx, {frame_words}",
-    "jb 3b",
-    "add rsp, {frame_bytes} + 8",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
-    "pop rbx",
-    "pop rbp",
-    "ret",
-    ".size weir_rt_call_program, . - weir_rt_call_program",
-    ".popsection",
-    frame_bytes = const size_of::<Frame>(),
-    frame_words = const FRAME_WORDS,
-);

@@ -62,7 +62,7 @@ pub(crate) fn asm(plan: &Plan, pid: Option<i32>) -> Result<String, Failure> {
         tid: TidSource::Syscall,
         lanes: LanePolicy::Shared,
         cpus,
-        bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+        bmi2: weir_rt::isa::native::cpu::has_bmi2(),
         reads_ticks: true,
     };
     let abi_of = |binary: &_| target.as_ref().map_or(unknown, |target| target.abi(binary, cpus));

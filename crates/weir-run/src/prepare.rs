@@ -155,7 +155,16 @@ impl Front {
         if let Some(recording) = &mut recording {
             recording.is_filtered_by(&options);
         }
-        let given = Given { options, source, parameters, filter, decider, recording, kernel, later: Later::default() };
+        let given = Given {
+            options,
+            source,
+            parameters,
+            filter,
+            decider,
+            recording,
+            kernel,
+            later: Later::default(),
+        };
         let subjects = Subjects::find(&given.options)?;
         let (pid, world, module) = first(&given, &subjects, &notices)?;
         if is_in_kernel {

@@ -63,12 +63,26 @@ pub struct Binaries {
 impl Binaries {
     /// Of process `pid`, which executes `program` and maps this.
     pub(crate) fn of(pid: i32, program: Option<String>, places: Places, mappings: Vec<Mapping>) -> Binaries {
-        Binaries { places, pid: Some(pid), mappings, opened: RefCell::default(), program, later: Later::default() }
+        Binaries {
+            places,
+            pid: Some(pid),
+            mappings,
+            opened: RefCell::default(),
+            program,
+            later: Later::default(),
+        }
     }
 
     /// Of this machine, where a command is to execute `program`, if one is.
     pub(crate) fn of_machine(program: Option<String>, places: Places) -> Binaries {
-        Binaries { places, pid: None, mappings: Vec::new(), opened: RefCell::default(), program, later: Later::default() }
+        Binaries {
+            places,
+            pid: None,
+            mappings: Vec::new(),
+            opened: RefCell::default(),
+            program,
+            later: Later::default(),
+        }
     }
 
     /// The same, with what was found out for other processes of the run.

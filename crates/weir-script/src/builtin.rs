@@ -237,7 +237,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::Reg,
         arity: (1, 1),
         signature: "reg(\"name\")",
-        doc: "A register as it is at the probe: `ax bx cx dx si di bp sp r8` … `r15 ip flags`.",
+        doc: "A register as it is at the probe: `ax bx cx dx si di bp sp ip flags`, and `r8` and those after it.",
     },
     Function {
         name: "usym",
@@ -258,20 +258,6 @@ pub const FUNCTIONS: &[Function] = &[
 /// The one function that may be written without brackets.
 pub(crate) fn is_stack(name: &str) -> bool {
     function(name).is_some_and(|row| row.kind == FunctionKind::Ustack)
-}
-
-/// Names of registers, by the number that the IR has for them: as `reg` takes them, and as assemblers write them.
-#[rustfmt::skip]
-pub const REGISTERS: [(&str, &str); 18] = [
-    ("ax", "rax"), ("cx", "rcx"), ("dx", "rdx"), ("bx", "rbx"), ("sp", "rsp"), ("bp", "rbp"), ("si", "rsi"),
-    ("di", "rdi"), ("r8", "r8"), ("r9", "r9"), ("r10", "r10"), ("r11", "r11"), ("r12", "r12"), ("r13", "r13"),
-    ("r14", "r14"), ("r15", "r15"), ("ip", "rip"), ("flags", "rflags"),
-];
-
-/// The number of the register of this name.
-pub fn register(name: &str) -> Option<u8> {
-    let found = REGISTERS.iter().position(|(short, long)| name == *short || name == *long);
-    found.map(|number| number as u8)
 }
 
 pub const AGGREGATIONS: &[Aggregation] = &[

@@ -531,7 +531,9 @@ pub(crate) fn program_kind<'a>(file: impl ReadRef<'a>) -> Option<ProgramKind> {
 pub(crate) fn has_static_probes<'a>(file: impl ReadRef<'a>) -> bool {
     let Ok(header) = elf::FileHeader64::<Le>::parse(file) else { return false };
     header.sections(Le, file).is_ok_and(|sections| {
-        sections.iter().any(|section| sections.section_name(Le, section).is_ok_and(|name| name == PROBE_NOTES))
+        sections
+            .iter()
+            .any(|section| sections.section_name(Le, section).is_ok_and(|name| name == PROBE_NOTES))
     })
 }
 

@@ -12,7 +12,7 @@
 //!
 //! Deliberately not here: notes of versions 1 and 2 (before 2010); what stands at the address (nothing is decoded).
 
-mod operand;
+mod isa;
 mod split;
 mod tracepoint;
 
@@ -25,8 +25,9 @@ use crate::LinkAddr;
 use crate::functions::symbol_values;
 use crate::layout::{Layout, name_at};
 use crate::limits::{PROBE_ARGUMENTS_BYTES_MAX, PROBE_NAME_BYTES_MAX, PROBE_NOTES_MAX};
+use crate::usdt::isa::native;
 
-pub use crate::usdt::operand::{Argument, Displacement, Memory, Operand, Register, Unreadable};
+pub use crate::usdt::isa::native::operand::{Argument, Displacement, Memory, Operand, Register, Unreadable};
 
 /// One place of a static probe.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,7 +124,7 @@ fn printable(bytes: &[u8]) -> Option<&str> {
 /// The values of all symbols that arguments name, in one pass over the tables.
 fn symbols_of(notes: &[Note<'_>], data: &[u8], layout: &Layout) -> HashMap<String, LinkAddr> {
     let texts = notes.iter().flat_map(|note| split::arguments(note.arguments));
-    let names: HashSet<&str> = texts.flat_map(operand::symbols).collect();
+    let names: HashSet<&str> = texts.flat_map(native::operand::symbols).collect();
     symbol_values(data, &layout.symbol_tables, &names)
 }
 
@@ -208,7 +209,7 @@ impl<'a> Note<'a> {
             name: self.name.into(),
             address: self.address,
             semaphore: self.semaphore,
-            arguments: arguments.into_iter().map(|text| operand::parse(text, symbols)).collect(),
+            arguments: arguments.into_iter().map(|text| native::operand::parse(text, symbols)).collect(),
             schema: None,
         }
     }

@@ -16,6 +16,7 @@
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64")))]
 compile_error!("weir-tracepoint: tracepoints are for Linux on x86-64 with 64-bit pointers");
 
+mod isa;
 mod site;
 mod table;
 

@@ -131,32 +131,20 @@ macro_rules! __site {
     // All fields are taken.
     ({ $provider:ident $event:ident $level:ident }
      [$(" ", $($arg:tt)*)?] [$($record:tt)*] [$($operand:tt)*] [$($do:tt)*] $names:tt) => {
-        // SAFETY: it reads a word that the notes define, and changes nothing but flags.
-        unsafe {
-            ::core::arch::asm!(
-                ::core::concat!("cmpw $0, ", $crate::__semaphore!($provider $event), "(%rip)"),
-                "jne {on}",
-                on = label {
-                    $($do)*
-                    // SAFETY: a nop. What a tracer puts in its place reads, and keeps every register.
-                    unsafe {
-                        ::core::arch::asm!(
-                            $crate::__notes!(
-                                $crate::__semaphore!($provider $event),
-                                ::core::stringify!($provider),
-                                ::core::stringify!($event),
-                                ::core::concat!($($($arg)*)?),
-                                ::core::concat!($($record)*)
-                            ),
-                            $($operand)*
-                            weir = const $crate::Level::$level as u8,
-                            options(att_syntax, nostack, preserves_flags, readonly),
-                        )
-                    }
-                },
-                options(att_syntax, nostack, nomem),
+        $crate::__where_not_zero!(($crate::__semaphore!($provider $event)) {
+            $($do)*
+            $crate::__place!(
+                ($crate::__notes!(
+                    $crate::__semaphore!($provider $event),
+                    ::core::stringify!($provider),
+                    ::core::stringify!($event),
+                    ::core::concat!($($($arg)*)?),
+                    ::core::concat!($($record)*)
+                ))
+                $($operand)*
+                weir = const $crate::Level::$level as u8,
             )
-        }
+        })
     };
 }
 
@@ -201,22 +189,6 @@ macro_rules! __bytes {
     };
 }
 
-/// The part of a register that an integer of this type takes, as a template names it.
-#[doc(hidden)]
-#[macro_export]
-#[rustfmt::skip]
-macro_rules! __part {
-    (u8) => { ":l" };
-    (i8) => { ":l" };
-    (bool) => { ":l" };
-    (u16) => { ":x" };
-    (i16) => { ":x" };
-    (u32) => { ":e" };
-    (i32) => { ":e" };
-    (char) => { ":e" };
-    ($ty:ident) => { "" };
-}
-
 /// A field's record: kind, form and bytes, then how many, the address of a table, the name. `table`: an operand is the table;
 /// a relocation that changes nothing ties it to the code, with which the linker keeps it. The last form has form, bytes and count
 /// in an operand, as `Number::CODE` has them.
@@ -226,7 +198,7 @@ macro_rules! __part {
 macro_rules! __record {
     (table $head:expr, $table:ident, $name:ident) => {
         ::core::concat!(
-            ".popsection; .reloc 770b, R_X86_64_NONE, {", ::core::stringify!($table), "}\n",
+            ".popsection; .reloc 770b, ", $crate::__no_relocation!(), ", {", ::core::stringify!($table), "}\n",
             ".pushsection .note.weir,\"?\",@note\n",
             ".byte ", $head, ", 0; .4byte 0; .8byte {", ::core::stringify!($table), "}; .asciz \"",
             ::core::stringify!($name), "\"\n"
@@ -255,16 +227,14 @@ macro_rules! __semaphore {
     };
 }
 
-/// The nop that tracers replace, one instruction of five bytes in one aligned word; the first of all definitions of the
-/// semaphore; the notes, in the group of the code that they are about.
+/// The nop that tracers replace; the first of all definitions of the semaphore; the notes, in the group of the code that they are about.
 #[doc(hidden)]
 #[macro_export]
 #[rustfmt::skip]
 macro_rules! __notes {
     ($semaphore:expr, $provider:expr, $event:expr, $arguments:expr, $records:expr) => {
         ::core::concat!(
-            ".p2align 3\n",
-            "770: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n",
+            $crate::__nop!("770"),
             ".ifndef ", $semaphore, "\n",
             ".pushsection .probes,\"awG\",@progbits,", $semaphore, ",comdat\n",
             ".balign 2; .weak ", $semaphore, "; .hidden ", $semaphore, "\n",

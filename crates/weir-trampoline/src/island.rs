@@ -30,20 +30,20 @@ use weir_rt::{Executable, RuntimeFunction, Symbol};
 use weir_symbols::maps::Mapping;
 
 use crate::LinkError;
-use crate::forked;
+use crate::isa::native::forked;
+use crate::isa::native::line;
+use crate::isa::native::meter::{self, Metering};
+use crate::isa::native::relocate::{self, relocate};
+use crate::isa::native::replace::{self, Table};
+use crate::isa::native::through::{self, Through};
+use crate::isa::native::trampoline::{Call, Placement, Trampoline, generate};
+use crate::isa::native::unwind::frames::{self, Frame};
+use crate::isa::native::unwind::hook::{self, Known, Question};
 use crate::limits::{
     FRAMES_PER_SITE_MAX, HEAP_ROOM, HOOK_BYTES_MAX, ISLAND_REACH, ISLAND_TAIL_BYTES, ISLANDS_MAX, LINE_BYTES,
     LOWEST_ADDRESS, RECORDS, TRAMPOLINE_BYTES_MAX,
 };
-use crate::line;
-use crate::meter::{self, Metering};
 use crate::program::{Attach, When};
-use crate::relocate::{self, relocate};
-use crate::replace::{self, Table};
-use crate::through::{self, Through};
-use crate::trampoline::{Call, Placement, Trampoline, generate};
-use crate::unwind::frames::{self, Frame};
-use crate::unwind::hook::{self, Known, Question};
 
 const PAGE: u64 = 4096;
 

@@ -17,23 +17,15 @@
 //! Guaranteed: the same input gives the same bytes. Nothing is read from or written to a process here; what is generated
 //! is mapped by weir-probe.
 
-mod alignment;
-pub mod announce;
-mod emitter;
-pub mod filter;
-pub mod forked;
+mod isa;
 pub mod island;
 pub mod limits;
-mod line;
-pub mod meter;
 pub mod outpost;
 pub mod program;
-pub mod relocate;
-pub mod replace;
-pub mod through;
-pub mod trampoline;
-pub mod unmap;
-pub mod unwind;
+
+pub use crate::isa::native::{
+    announce, filter, forked, meter, relocate, replace, through, trampoline, unmap, unwind,
+};
 
 /// What is generated cannot be linked to the routines of weir's that it calls.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

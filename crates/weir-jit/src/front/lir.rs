@@ -7,7 +7,7 @@
 //!
 //! What passes make of several operations is a [`Fused`].
 //!
-//! Not here: machine registers (see [`crate::isa::x86_64::emit`]).
+//! Not here: machine registers (see [`crate::isa::native::emit`]).
 
 use weir_ebpf::kfunc::{DeclaredCopy, TextTest};
 use weir_ebpf::{HelperId, helper};
@@ -234,11 +234,11 @@ pub(crate) enum Op {
     Cookie {
         context: At,
     },
-    /// r0 = 1 if the text of a slot begins so, else 0: see [`crate::isa::x86_64::texts`].
+    /// r0 = 1 if the text of a slot begins so, else 0: see [`crate::isa::native::texts`].
     Text {
         test: TextTest,
     },
-    /// r0 = bytes that are copied to r1 of what a slot leads to: see [`crate::isa::x86_64::declared`]. Of the program's stack it may change what
+    /// r0 = bytes that are copied to r1 of what a slot leads to: see [`crate::isa::native::declared`]. Of the program's stack it may change what
     /// lies from `stack_reads` on.
     Declared {
         copy: DeclaredCopy,

@@ -8,7 +8,6 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use iced_x86::{Decoder, DecoderOptions};
 use weir_plan::Refusal;
 use weir_plan::plan_functions;
 use weir_plan::returns::Returns;
@@ -256,9 +255,7 @@ fn before_another(ground: &mut Ground, site: &SiteRequest, window: Window) -> Op
     if in_file != in_memory || !is_hook(target, window.address.wrapping_add(bias), &jump) {
         return None;
     }
-    let instruction = Decoder::with_ip(64, &jump, window.address, DecoderOptions::NONE).decode();
-    let (instructions, bytes, padding, shape) = (vec![instruction], jump.to_vec(), Vec::new(), Shape::Near);
-    let window = Window { instructions, bytes, padding, shape, ..window };
+    let window = window.of_jump(jump);
     let (programs, returns, hook, number) = (Vec::new(), None, None, 0);
     Some(PlannedSite { window, bias, function: function.address.0, programs, returns, hook, number })
 }

@@ -23,6 +23,7 @@ use weir_trampoline::forked;
 
 use crate::attach::bell::Bell;
 use crate::attach::hand_over::{Left, leave_islands};
+use crate::process::isa::native::registers::Registers;
 use crate::process::kin;
 use crate::process::stop::Filters;
 use crate::process::sys;
@@ -101,7 +102,8 @@ pub fn open_child(pid: i32, allowance: Allowance, hold: ChildHold) -> Result<Tar
     let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
     let Some(mut stopped) = target.held.take() else { return Ok(target) };
     let Left { waiting: at_hits, inside } = leave_islands(&target, &mut stopped, &|registers| {
-        forked::registers_at_hit(registers, &|at, bytes| target.memory.read(at, bytes).is_ok())
+        forked::registers_at_hit(&(*registers).into(), &|at, bytes| target.memory.read(at, bytes).is_ok())
+            .map(Registers::from)
     })?;
     if let Some(tid) = inside.first().filter(|_| hold == ChildHold::Whole) {
         // On its way to its wait, without a CPU: its hit could not be begun again.

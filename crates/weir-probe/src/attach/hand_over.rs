@@ -19,15 +19,14 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
-use nix::libc::user_regs_struct;
-
 use crate::attach::Attachment;
 use crate::limits::{
     HANDING_OVER_MAX, HANDING_OVER_PAUSE, LEAVES_DOUBLED_EVERY, LEAVING_ALONE, LEAVING_STOPS_MAX,
     REMOTE_PAUSE, REMOTE_TRIES_MAX,
 };
+use crate::process::isa::native::registers::Registers;
+use crate::process::isa::native::remote::is_callable;
 use crate::process::mapped::islands;
-use crate::process::remote::is_callable;
 use crate::process::stop::{Filters, Stopped};
 use crate::process::target::{Allowance, Target};
 use crate::refusal::Error;
@@ -78,7 +77,7 @@ pub fn take_over(pid: i32, controller: u32, allowance: Allowance, held: bool) ->
 /// Threads that still stand in code of weirs'.
 pub(crate) struct Left {
     /// Those that wait there, with what was answered of their registers.
-    pub(crate) waiting: BTreeMap<i32, user_regs_struct>,
+    pub(crate) waiting: BTreeMap<i32, Registers>,
     /// Those that had no CPU to leave on, but for threads of a process that is stopped by a signal.
     pub(crate) inside: Vec<i32>,
 }
@@ -88,7 +87,7 @@ pub(crate) struct Left {
 pub(crate) fn leave_islands(
     target: &Target,
     stopped: &mut Stopped,
-    waits: &dyn Fn(&user_regs_struct) -> Option<user_regs_struct>,
+    waits: &dyn Fn(&Registers) -> Option<Registers>,
 ) -> Result<Left, Error> {
     let islands = islands(&target.mappings);
     let is_inside = |at: u64| islands.iter().any(|island| island.code.contains(&at));
@@ -101,7 +100,7 @@ pub(crate) fn leave_islands(
         left.inside.clear();
         for tid in threads {
             let registers = stopped.registers(tid)?;
-            if !is_inside(registers.rip) {
+            if !is_inside(registers.instruction_pointer()) {
                 continue;
             }
             match waits(&registers) {

@@ -20,7 +20,7 @@ use crate::attach::share::map_islands;
 use crate::attach::undo::{MappedFile, Patch};
 use crate::attach::{Attachment, gates};
 use crate::limits;
-use crate::process::remote::hold_callable;
+use crate::process::isa::native::remote::hold_callable;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
 use crate::refusal::Error;

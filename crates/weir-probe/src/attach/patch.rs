@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::libc::user_regs_struct;
 use weir_plan::Refusal;
 use weir_plan::window::Write;
 use weir_symbols::maps::Mapping;
@@ -28,6 +27,7 @@ use weir_symbols::{FileIdentity, VirtAddr};
 use weir_trampoline::island::PlannedSite;
 
 use crate::limits::{JUMP_BYTES, SLICE_PAUSE};
+use crate::process::isa::native::registers::Registers;
 use crate::process::memory::Memory;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
@@ -245,7 +245,7 @@ pub(crate) fn pause(target: &mut Target, stopped: Stopped) {
     thread::sleep(took.clamp(SLICE_PAUSE, Duration::from_millis(10)));
 }
 
-fn registers(stopped: &Stopped) -> Result<Vec<(i32, user_regs_struct)>, Error> {
+fn registers(stopped: &Stopped) -> Result<Vec<(i32, Registers)>, Error> {
     stopped.threads().map(|tid| Ok((tid, stopped.registers(tid)?))).collect()
 }
 
@@ -274,7 +274,7 @@ impl Insides {
 /// Jumps whose inside a stopped thread or a goroutine would come back to by a way that cannot be changed; each with whose.
 fn busy(
     target: &Target,
-    threads: &[(i32, user_regs_struct)],
+    threads: &[(i32, Registers)],
     jumps: &[Jump],
     insides: &Insides,
 ) -> HashMap<usize, Refusal> {
@@ -285,8 +285,8 @@ fn busy(
     for (tid, registers) in threads {
         // Between two instruction heads there is no place to go on; it cannot happen to a thread that runs the
         // function's own instructions.
-        if let Some(jump) = insides.get(registers.rip)
-            && jumps[jump].moved(registers.rip).is_none()
+        if let Some(jump) = insides.get(registers.instruction_pointer())
+            && jumps[jump].moved(registers.instruction_pointer()).is_none()
         {
             busy.insert(jump, Refusal::Busy { tid: *tid });
         }
@@ -301,7 +301,7 @@ fn busy(
 /// Jumps whose inside a goroutine that no thread runs would come back to, or might.
 fn parked(
     target: &Target,
-    threads: &[(i32, user_regs_struct)],
+    threads: &[(i32, Registers)],
     jumps: &[Jump],
     interior: &dyn Fn(u64) -> Option<usize>,
 ) -> Vec<(usize, Refusal)> {
@@ -310,7 +310,7 @@ fn parked(
     if target.stays_held || in_go().next().is_none() {
         return Vec::new();
     }
-    let running: Vec<u64> = threads.iter().map(|(_, registers)| registers.rsp).collect();
+    let running: Vec<u64> = threads.iter().map(|(_, registers)| registers.stack_pointer()).collect();
     let none = || Err("the program is not Go's, so the goroutines of its library are not found".to_owned());
     match target.goroutines.map_or_else(none, |goroutines| goroutines.waiting(&target.memory, &running)) {
         Ok(waiting) => {
@@ -329,7 +329,7 @@ fn parked(
 struct Slice<'a> {
     target: &'a Target,
     stopped: &'a Stopped,
-    threads: &'a [(i32, user_regs_struct)],
+    threads: &'a [(i32, Registers)],
     jumps: &'a [Jump],
     insides: &'a Insides,
 }
@@ -378,9 +378,11 @@ impl Slice<'_> {
             unlike.is_none()
         });
         for (tid, registers) in self.threads {
-            let inside = self.insides.get(registers.rip).filter(|jump| ready.contains(jump));
-            if let Some(to) = inside.and_then(|jump| self.jumps[jump].moved(registers.rip)) {
-                self.stopped.set_registers(*tid, user_regs_struct { rip: to, ..*registers })?;
+            let inside =
+                self.insides.get(registers.instruction_pointer()).filter(|jump| ready.contains(jump));
+            if let Some(to) = inside.and_then(|jump| self.jumps[jump].moved(registers.instruction_pointer()))
+            {
+                self.stopped.set_registers(*tid, registers.with_instruction_pointer(to))?;
             }
         }
         let failed = |source| Error::system("writing a jump", source);

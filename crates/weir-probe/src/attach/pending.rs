@@ -50,7 +50,7 @@ pub(crate) fn is_between(
         let registers = stopped.registers(tid)?;
         let is_on_its_way = |word: u64| inside(word) && !waits(word);
         let found = target.scan_stack(&stacks, &registers, &is_on_its_way);
-        if inside(registers.rip) || !found.words.is_empty() {
+        if inside(registers.instruction_pointer()) || !found.words.is_empty() {
             return Ok(false);
         }
     }

@@ -39,8 +39,9 @@ use weir_trampoline::unmap;
 use crate::attach::patch::PAGE;
 use crate::attach::{Attach, Attachment, SiteRequest, When, survey};
 use crate::limits::{GUARDS_MAX, WRITES_PER_SITE_MAX};
+use crate::process::isa::native::cpu;
+use crate::process::isa::native::remote::{Borrowed, hold_callable};
 use crate::process::mapped::is_weirs;
-use crate::process::remote::{Borrowed, hold_callable};
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
 use crate::process::{kin, linker, sys};
@@ -651,7 +652,9 @@ fn is_anyone(target: &Target, stopped: &Stopped, is_passage: &dyn Fn(u64) -> boo
     let stacks = target.stacks();
     for tid in stopped.threads() {
         let registers = stopped.registers(tid)?;
-        if is_passage(registers.rip) || !target.scan_stack(&stacks, &registers, is_passage).words.is_empty() {
+        if is_passage(registers.instruction_pointer())
+            || !target.scan_stack(&stacks, &registers, is_passage).words.is_empty()
+        {
             return Ok(true);
         }
     }
@@ -666,7 +669,7 @@ fn register(target: &Target, stopped: &mut Stopped) -> Result<Settled, Error> {
     let arguments = [REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0, 0, 0, 0];
     remote.call("membarrier", libc::SYS_membarrier, arguments)?;
     let mut settled = Settled::Yes;
-    if sys::has_protection_keys() {
+    if cpu::has_protection_keys() {
         // The first that is free, with the rights that every thread has to it anyway: it is the first of all if none is taken.
         let key = remote.call("pkey_alloc", libc::SYS_pkey_alloc, [0, PKEY_DISABLE_ACCESS, 0, 0, 0, 0]);
         if let Ok(key) = key {

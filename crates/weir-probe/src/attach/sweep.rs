@@ -18,7 +18,7 @@ pub(crate) fn sweep(target: &Target, stopped: &Stopped, table: &Table) -> Result
         let registers = stopped.registers(tid)?;
         let is_leaving = |word: u64| leave.contains(&word);
         let found = target.scan_stack(&stacks, &registers, &is_leaving);
-        if is_leaving(registers.rip) || !found.words.is_empty() {
+        if is_leaving(registers.instruction_pointer()) || !found.words.is_empty() {
             return Ok(0);
         }
     }

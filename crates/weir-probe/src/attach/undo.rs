@@ -29,8 +29,8 @@ use crate::attach::gates;
 use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
+use crate::process::isa::native::remote::{Borrowed, hold_callable};
 use crate::process::mapped::{Island, is_maps, is_records, is_segment, islands};
-use crate::process::remote::{Borrowed, hold_callable};
 use crate::process::stop::{Filters, Stopped, Stops};
 use crate::process::sys;
 use crate::process::target::Target;
@@ -364,7 +364,7 @@ impl Undo {
             let registers = stopped.registers(tid)?;
             let found = target.scan_stack(&stacks, &registers, &is_awaited);
             awaited.extend(found.words);
-            awaited.extend(Some(registers.rip).filter(|&at| is_awaited(at)));
+            awaited.extend(Some(registers.instruction_pointer()).filter(|&at| is_awaited(at)));
         }
         Ok(awaited)
     }
@@ -402,10 +402,10 @@ impl Undo {
         let is_torn = |address: u64| standing.iter().any(|patch| patch.has_inside(address));
         for tid in stopped.threads() {
             let mut registers = stopped.registers(tid)?;
-            let in_hole = || holes.get(&registers.rip).copied();
-            let original = self.places.get(registers.rip).or_else(in_hole);
+            let in_hole = || holes.get(&registers.instruction_pointer()).copied();
+            let original = self.places.get(registers.instruction_pointer()).or_else(in_hole);
             if let Some(original) = original.filter(|&original| !is_torn(original)) {
-                registers.rip = original;
+                registers = registers.with_instruction_pointer(original);
                 stopped.set_registers(tid, registers)?;
             }
         }
@@ -435,7 +435,7 @@ impl Undo {
     fn standing_inside(&self, stopped: &Stopped) -> Result<Vec<i32>, Error> {
         let mut inside = Vec::new();
         for tid in stopped.threads() {
-            let at = stopped.registers(tid)?.rip;
+            let at = stopped.registers(tid)?.instruction_pointer();
             if self.islands.iter().any(|island| island.contains(&at)) {
                 inside.push(tid);
             }
@@ -450,9 +450,10 @@ impl Undo {
         let stacks = target.stacks();
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
-            let stays = inside(registers.rip) && self.places.get(registers.rip).is_none();
+            let stays = inside(registers.instruction_pointer())
+                && self.places.get(registers.instruction_pointer()).is_none();
             // An unwinder may hold the address of a description in a register.
-            if stays || general(&registers).into_iter().any(inside) {
+            if stays || registers.general().into_iter().any(inside) {
                 return Ok(false);
             }
             let found = target.scan_stack(&stacks, &registers, &inside);
@@ -477,7 +478,7 @@ impl Undo {
         let main = target.mappings.iter().find(|mapping| mapping.path == "[stack]");
         let mut dead = 0..0;
         for tid in stopped.threads() {
-            let at = stopped.registers(tid)?.rsp;
+            let at = stopped.registers(tid)?.stack_pointer();
             if let Some(main) = main.filter(|main| (main.start.0..main.end.0).contains(&at)) {
                 dead = main.start.0..at;
             }
@@ -524,11 +525,6 @@ impl Undo {
         }
         remote.finish().map(|()| true)
     }
-}
-
-/// All general registers but the stack pointer.
-fn general(r: &libc::user_regs_struct) -> [u64; 15] {
-    [r.rax, r.rbx, r.rcx, r.rdx, r.rsi, r.rdi, r.rbp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15]
 }
 
 /// Stops the process, unless it has become another program; then none of the addresses mean anything.

@@ -34,6 +34,7 @@ use nix::unistd::{Pid, gettid};
 use weir_symbols::Binary;
 
 use crate::limits;
+use crate::process::isa::native::registers::Registers;
 use crate::process::launch::{Exec, Point};
 use crate::process::stop;
 use crate::process::sys::{self, Event, Urgent};
@@ -461,7 +462,9 @@ impl PermissionEvent {
                 }
                 Ok(Some(Event::Interrupted)) if is_interrupted => {
                     // A dynamic loader sets fs when all libraries are mapped.
-                    if ptrace::getregs(thread).is_ok_and(|registers| registers.fs_base == 0) {
+                    if ptrace::getregs(thread)
+                        .is_ok_and(|registers| Registers::from(registers).thread_pointer() == 0)
+                    {
                         return Outcome::Stopped(Point::Loading);
                     }
                     break;

@@ -15,11 +15,11 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use nix::libc::user_regs_struct;
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::{Binary, regular};
 
 use crate::limits::{GOROUTINE_STACK_BYTES_MAX, GOROUTINES_MAX};
+use crate::process::isa::native::registers::Registers;
 use crate::process::memory::Memory;
 use crate::process::sys;
 
@@ -103,12 +103,13 @@ impl Goroutines {
 }
 
 /// The stack of Go's that a thread with these registers runs on, if it is one.
-pub(crate) fn running(memory: &Memory, registers: &user_regs_struct) -> Option<Running> {
-    let current = memory.read_u64(registers.fs_base.checked_sub(CURRENT)?).ok().filter(|&g| g != 0)?;
+pub(crate) fn running(memory: &Memory, registers: &Registers) -> Option<Running> {
+    let current =
+        memory.read_u64(registers.thread_pointer().checked_sub(CURRENT)?).ok().filter(|&g| g != 0)?;
     let mut bytes = [0; READ_BYTES];
     memory.read(current, &mut bytes).ok()?;
     let stack = word(&bytes, STACK_LOW)..word(&bytes, STACK_HIGH);
-    if !is_stack(&stack) || !stack.contains(&registers.rsp) {
+    if !is_stack(&stack) || !stack.contains(&registers.stack_pointer()) {
         return None;
     }
     let m = memory.read_u64(current.wrapping_add(M)).ok().filter(|&m| m != 0);

@@ -15,7 +15,7 @@ use nix::libc;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
 
-use crate::process::remote::Borrowed;
+use crate::process::isa::native::remote::Borrowed;
 use crate::process::stop::Stopped;
 use crate::process::sys;
 use crate::process::target::Target;

@@ -25,14 +25,16 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::libc::{self, user_regs_struct};
+use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::{Pid, gettid};
 
 use crate::limits;
+use crate::process::fanotify;
+use crate::process::isa::native::registers::Registers;
+use crate::process::isa::native::restart;
 use crate::process::sys::{self, Event, Urgent};
 use crate::process::watchdog::Hold;
-use crate::process::{fanotify, restart};
 use crate::refusal::Error;
 
 /// How long a thread is polled without sleeping: most stop, and most system calls end, within microseconds.
@@ -230,12 +232,15 @@ impl Stopped {
         if took > limit && !self.is_launched { Err(Error::StopTooLong { pid, took, limit }) } else { Ok(()) }
     }
 
-    pub(crate) fn registers(&self, tid: i32) -> Result<user_regs_struct, Error> {
-        ptrace::getregs(Pid::from_raw(tid)).map_err(|errno| self.failed("PTRACE_GETREGS", errno))
+    pub(crate) fn registers(&self, tid: i32) -> Result<Registers, Error> {
+        ptrace::getregs(Pid::from_raw(tid))
+            .map(Registers::from)
+            .map_err(|errno| self.failed("PTRACE_GETREGS", errno))
     }
 
-    pub(crate) fn set_registers(&self, tid: i32, registers: user_regs_struct) -> Result<(), Error> {
-        ptrace::setregs(Pid::from_raw(tid), registers).map_err(|errno| self.failed("PTRACE_SETREGS", errno))
+    pub(crate) fn set_registers(&self, tid: i32, registers: Registers) -> Result<(), Error> {
+        ptrace::setregs(Pid::from_raw(tid), registers.into())
+            .map_err(|errno| self.failed("PTRACE_SETREGS", errno))
     }
 
     /// Runs thread `tid` to its next system call entry or exit. Signals that come first are delivered.

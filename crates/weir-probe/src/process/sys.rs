@@ -262,24 +262,6 @@ impl Drop for Urgent {
     }
 }
 
-/// The value of extended control register 0: which state components the kernel enabled.
-pub(crate) fn enabled_state_components() -> u64 {
-    // SAFETY: every x86-64 CPU whose kernel answers NT_X86_XSTATE has OSXSAVE set, so xgetbv(0) is allowed.
-    unsafe { core::arch::x86_64::_xgetbv(0) }
-}
-
-/// Bytes of an XSAVE area in the standard format with these state components (CPUID leaf 0xD).
-pub(crate) fn state_bytes(components: u64) -> usize {
-    /// The legacy region and the header.
-    const LEAST: u32 = 576;
-    let end = |number: u32| {
-        let leaf = core::arch::x86_64::__cpuid_count(0xd, number);
-        leaf.ebx + leaf.eax
-    };
-    let ends = (2..63).filter(|number| components >> number & 1 == 1).map(end);
-    ends.max().unwrap_or(0).max(LEAST) as usize
-}
-
 /// The value of a line `NAME:` of `/proc/PID/status`.
 pub(crate) fn status_field(pid: i32, name: &str) -> io::Result<Option<String>> {
     let text = procfs::text(format!("/proc/{pid}/status"))?;
@@ -335,12 +317,6 @@ pub(crate) fn stat(path: &str) -> io::Result<(char, u64)> {
     let state = fields.next().and_then(|field| field.chars().next()).unwrap_or('?');
     let start = fields.nth(18).and_then(|field| field.parse().ok()).unwrap_or(0);
     Ok((state, start))
-}
-
-/// Whether the processor has protection keys (pkeys(7)), and the kernel lets processes use them.
-pub(crate) fn has_protection_keys() -> bool {
-    const OSPKE: u32 = 1 << 4;
-    std::arch::x86_64::__cpuid_count(7, 0).ecx & OSPKE != 0
 }
 
 /// What of `ranges` of process `pid` are guard regions (madvise(2), `MADV_GUARD_INSTALL`): they fault, though maps show them as

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::libc::user_regs_struct;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_rt::segment::Segment;
 use weir_rt::{LanePolicy, SiteAbi, TidSource};
@@ -21,9 +20,10 @@ use weir_symbols::{Binary, FileIdentity, VirtAddr};
 
 use crate::limits;
 use crate::process::goroutines::{self, Goroutines};
+use crate::process::isa::native::registers::Registers;
+use crate::process::isa::native::remote::{Gadgets, hold_callable};
 use crate::process::mapped::copies_stacks;
 use crate::process::memory::{self, Memory};
-use crate::process::remote::{Gadgets, hold_callable};
 use crate::process::scan;
 use crate::process::stack::{Found, Stacks};
 use crate::process::stop::{Filters, Stopped, Stops};
@@ -214,7 +214,7 @@ impl Target {
             tid: if early { TidSource::Syscall } else { self.tid },
             lanes: if early { LanePolicy::Shared } else { self.lanes },
             cpus,
-            bmi2: std::arch::is_x86_feature_detected!("bmi2"),
+            bmi2: weir_rt::isa::native::cpu::has_bmi2(),
             reads_ticks: self.has_tsc,
         }
     }
@@ -344,12 +344,12 @@ impl Target {
     pub(crate) fn scan_stack(
         &self,
         stacks: &Stacks<'_>,
-        registers: &user_regs_struct,
+        registers: &Registers,
         is_wanted: &dyn Fn(u64) -> bool,
     ) -> Found {
         let running = self.goroutines.and_then(|_| goroutines::running(&self.memory, registers));
         // Behind it lies the rest of Go's heap.
-        stacks.scan(registers.rsp, running.map(|running| running.stack.end), is_wanted)
+        stacks.scan(registers.stack_pointer(), running.map(|running| running.stack.end), is_wanted)
     }
 
     /// Scans a part of a stack that has no signal's frame in it.
@@ -481,7 +481,7 @@ fn thread_areas(stopped: &Stopped, memory: &Memory) -> Result<(LanePolicy, TidSo
     let mut unregistered = Vec::new();
     let mut tid_offsets = TID_OFFSETS.to_vec();
     for tid in stopped.threads() {
-        let fs = stopped.registers(tid)?.fs_base;
+        let fs = stopped.registers(tid)?.thread_pointer();
         if fs == 0 {
             return Ok((LanePolicy::Shared, TidSource::Syscall));
         }

@@ -15,7 +15,6 @@
 //!
 //! Not covered: a SIGSTOP to the watchdog itself, and a freezer of the cgroup of both. Without close_range(2) (Linux 5.9) there is no watchdog.
 
-use std::arch::asm;
 use std::ffi::CStr;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -28,6 +27,7 @@ use nix::libc::{self, c_int, c_void};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
+use crate::process::isa::native::syscall::call;
 use crate::process::{fanotify, sys};
 
 /// From the deadline of a hold to SIGKILL. A process that runs gives up at its deadline by itself, but it may have to wait for a CPU: on a machine
@@ -246,28 +246,6 @@ fn now() -> u64 {
     // The watchdog calls it too, so not by libc.
     call(libc::SYS_clock_gettime, [libc::CLOCK_MONOTONIC as usize, (&raw mut time) as usize, 0, 0, 0]);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// A system call; its result, or the negated error. Does not set errno.
-fn call(number: libc::c_long, arguments: [usize; 5]) -> isize {
-    let result: isize;
-    let [a, b, c, d, e] = arguments;
-    // SAFETY: the calls of this module write to no memory but to what their arguments point to, which the caller owns.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number as isize => result,
-            in("rdi") a,
-            in("rsi") b,
-            in("rdx") c,
-            in("r10") d,
-            in("r8") e,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    result
 }
 
 /// The watchdog. It may use `call` and [`SHARED`], and nothing that uses libc.

@@ -16,8 +16,8 @@
 use std::str::FromStr;
 
 use weir_event::schema::{Form, Type};
+use weir_ir::isa::native::{REGISTERS, register};
 use weir_ir::{FoundArgument, FoundField, Step};
-use weir_script::builtin;
 
 use super::{Event, RESULT};
 
@@ -180,8 +180,8 @@ fn path(text: &str) -> Result<(Base, Vec<i64>), String> {
 }
 
 fn register_of(text: &str) -> Result<u8, String> {
-    builtin::register(text).ok_or_else(|| {
-        let all = builtin::REGISTERS.map(|(short, _)| format!("%{short}")).join(" ");
+    register(text).ok_or_else(|| {
+        let all = REGISTERS.map(|(short, _)| format!("%{short}")).join(" ");
         format!("there is no register %{text}; there are {all}")
     })
 }

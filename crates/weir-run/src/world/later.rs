@@ -17,10 +17,13 @@ use weir_symbols::resolve::{self, Places, Walk};
 
 use super::Binaries;
 
-/// Of folders, as weir names them, and whether those below were looked at too: the libraries with static probes.
+/// By folder, as weir names it, and whether those below were looked at too.
+type Known = BTreeMap<(PathBuf, bool), Rc<BTreeSet<PathBuf>>>;
+
+/// Libraries with static probes in folders that were looked through.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Later {
-    known: Rc<RefCell<BTreeMap<(PathBuf, bool), Rc<BTreeSet<PathBuf>>>>>,
+    known: Rc<RefCell<Known>>,
 }
 
 impl Later {

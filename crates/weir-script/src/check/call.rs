@@ -52,13 +52,13 @@ impl Checker<'_> {
 
     fn reg(&mut self, call: &Expr, args: &[Expr]) -> Ty {
         self.in_target("reg", call.span);
-        let names = || builtin::REGISTERS.iter().map(|(name, _)| *name);
+        let names = || weir_ir::isa::native::REGISTERS.iter().map(|(name, _)| *name);
         let Some(name) = constant_string(&args[0], self.params) else {
             let message = "the name of a register must be a string literal";
             self.error(args[0].span, message, "such as `reg(\"ax\")`");
             return Ty::Unknown;
         };
-        if builtin::register(name).is_none() {
+        if weir_ir::isa::native::register(name).is_none() {
             let message = format!("there is no register `{}`", name.escape_debug());
             let all = || format!("there are {}", names().collect::<Vec<_>>().join(", "));
             let hint = nearest(name, names()).map_or_else(all, |near| format!("did you mean `{near}`?"));

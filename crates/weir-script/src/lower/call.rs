@@ -49,7 +49,8 @@ impl Lowering<'_> {
             Some(FunctionKind::Reg) => {
                 let name = constant_string(&args[0], &self.checked.params);
                 // SANITY: the check refuses other names.
-                let number = name.and_then(builtin::register).expect("a checked register has a number");
+                let number =
+                    name.and_then(weir_ir::isa::native::register).expect("a checked register has a number");
                 Operand::one(self.blocks.value(Op::Builtin(Builtin::Register(number)), Type::U64), Type::U64)
             }
             Some(FunctionKind::Usym) => {

@@ -90,7 +90,8 @@ mod tests {
         build(&source, &folder.join("libplug.so.1"));
         build(&plain, &folder.join("libnone.so"));
         build(&source, &folder.join("named-otherwise"));
-        std::os::unix::fs::symlink("/opt/app/plugins/codecs/libplug.so.1", folder.join("libplug.so")).unwrap();
+        std::os::unix::fs::symlink("/opt/app/plugins/codecs/libplug.so.1", folder.join("libplug.so"))
+            .unwrap();
         // It leads back.
         std::os::unix::fs::symlink("/opt/app", folder.join("app")).unwrap();
         let places = Places { root: root.clone(), path_env: None, cwd: "/".into() };

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use weir_event::schema::{Field, Type};
+use weir_ir::isa::native::{REGISTERS, vector};
 use weir_ir::{ArgumentPlace, FoundArgument, Module};
 use weir_run::event::Event;
 use weir_run::event::text::{Offer, Text, Told};
@@ -164,18 +165,12 @@ fn type_name(ty: &Type) -> String {
 /// Values of an enumeration that are shown.
 const LABELS_MAX: usize = 8;
 
-/// General registers by their encoding.
-const REGISTERS: [&str; 17] = [
-    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
-    "r15", "rip",
-];
-
 fn place(argument: &FoundArgument) -> String {
-    let register = |number: u8| REGISTERS.get(usize::from(number)).copied().unwrap_or("?");
+    let register = |number: u8| REGISTERS.get(usize::from(number)).map_or("?", |(_, name)| name);
     match &argument.place {
         Ok(ArgumentPlace::Constant(value)) => format!("constant {value}"),
         Ok(ArgumentPlace::Register { number, bits, .. }) => format!("{bits} bits of {}", register(*number)),
-        Ok(ArgumentPlace::Vector(number)) => format!("xmm{number}"),
+        Ok(ArgumentPlace::Vector(number)) => vector(*number),
         Ok(ArgumentPlace::Memory { base, index, displacement, .. }) => {
             let base = base.map(|number| register(number).to_owned());
             let index = index.map(|(number, scale)| format!("{} * {scale}", register(number)));

@@ -349,7 +349,8 @@ fn events_of_a_library_that_is_loaded_later_are_found_by_their_provider() {
     }
     let program = app.join("loading");
     target::copy(&target::build("record-loading", target::Source::Text(LOADING), &["-O1"]), &program);
-    let plugin = "#include \"weir/tracepoint.h\"\nvoid sell(int n) { WEIR_TRACEPOINT(plug, sale, (int, n, n)); }\n";
+    let plugin =
+        "#include \"weir/tracepoint.h\"\nvoid sell(int n) { WEIR_TRACEPOINT(plug, sale, (int, n, n)); }\n";
     let include = paths::root().join("include").display().to_string();
     let flags = ["-O1", "-shared", "-fPIC", "-I", &include];
     let plugin = target::build("record-plugin", target::Source::Text(plugin), &flags);
@@ -388,10 +389,15 @@ fn events_of_a_library_that_is_loaded_later_are_found_by_their_provider() {
     assert!(ended.status.success() && ended.stdout.contains("@: 6"), "{ended:?}");
     target.finish(LIMIT).unwrap();
     // In none of them.
-    let output = weir().args(["record", "-e", "plug:*", "-o"]).arg(&trace).arg("--").arg(&program).output().unwrap();
+    let output =
+        weir().args(["record", "-e", "plug:*", "-o"]).arg(&trace).arg("--").arg(&program).output().unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in ["no static probe (USDT) is named \"plug:*\"", "folders that it may load more from", "usdt:PATH:PROVIDER:NAME"] {
+    for part in [
+        "no static probe (USDT) is named \"plug:*\"",
+        "folders that it may load more from",
+        "usdt:PATH:PROVIDER:NAME",
+    ] {
         assert!(said.contains(part), "{said}");
     }
     fs::remove_dir_all(&folder).unwrap();

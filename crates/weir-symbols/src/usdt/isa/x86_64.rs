@@ -1,0 +1,3 @@
+//! x86-64, in the syntax of AT&T.
+
+pub(crate) mod operand;
