@@ -38,7 +38,8 @@ use weir_verifier::VerifiedProgram;
 
 use crate::front::lir::{Base, Op};
 use crate::front::{alignment, lane_use, lower, places};
-use crate::isa::native::emit::{self, CALLER_SAVED, Emitted, Input};
+use crate::isa::native::emit::{self, Emitted};
+use crate::isa::native::emitter::{CALLER_SAVED, Input};
 use crate::passes::compact;
 use crate::passes::liveness::{self, LiveRegs};
 

@@ -34,9 +34,11 @@ mod patch;
 pub(crate) mod pending;
 pub mod rails;
 pub mod reads;
+mod request;
 pub mod restore;
 mod retry;
 mod share;
+mod state;
 mod survey;
 mod sweep;
 pub mod undo;
@@ -49,83 +51,26 @@ use std::time::Instant;
 
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Segment, SegmentLayout};
-use weir_symbols::{Binary, Function, LinkAddr};
 
-use crate::attach::consumers::Consumers;
-use crate::attach::filters::Filters;
 use crate::attach::generate::bytes_of;
-use crate::attach::loads::Loads;
 use crate::attach::pending::Pending;
-use crate::attach::reads::Watch;
-use crate::attach::retry::Retries;
+pub use crate::attach::request::{Attach, Outcome, Patched, SiteRequest, TakenOver, When};
 use crate::attach::share::{Shared, share_segments};
+pub use crate::attach::state::Attachment;
+use crate::attach::state::{Consumers, Filters, Loads, Retries, TextWatch, Watch};
 use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
-use crate::attach::vanished::TextWatch;
 pub use crate::attach::vanished::Vanished;
 use crate::limits::{self, HANDING_OVER_LOOKS, HANDING_OVER_PAUSE};
 use crate::process::stop::{self, Stops};
 use crate::process::target::Target;
 use crate::refusal::Error;
-use weir_plan::Refusal;
-use weir_plan::returns::Returns;
-use weir_plan::window::Window;
-use weir_trampoline::island::Stubs;
-pub use weir_trampoline::program::{Attach, When};
-
-/// A function to probe, and the programs to run there in order.
-#[derive(Clone, Debug)]
-pub struct SiteRequest<'a> {
-    pub binary: &'a Binary,
-    pub function: &'a Function,
-    /// As [`plan_sites`](crate::plan_sites) answered for this function.
-    pub window: &'a Result<Window, Refusal>,
-    /// A word that counts tracers, raised while the site is patched.
-    pub semaphore: Option<LinkAddr>,
-    /// At most [`limits::PROGRAMS_PER_SITE_MAX`]; they run in this order.
-    pub programs: Vec<Attach>,
-    /// As [`plan_returns`](crate::plan_returns) answered for this function; `None` where no program wants the return.
-    pub returns: Option<Result<Returns, Refusal>>,
-}
-
-impl SiteRequest<'_> {
-    pub(crate) fn wants_return(&self) -> bool {
-        matches!(self.returns, Some(Ok(_))) && self.programs.iter().any(|program| program.when.wants_return())
-    }
-
-    /// Some program runs where returns cannot be caught too.
-    fn wants_entry(&self) -> bool {
-        self.programs.iter().any(|program| matches!(program.when, When::Entry | When::EntryAndReturn))
-    }
-}
-
-/// A site that was patched.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Patched {
-    /// How.
-    pub technique: String,
-    /// Why its returns are not caught, where a program wants that: those for the return alone and sessions do not run.
-    pub returns_refused: Option<Refusal>,
-    /// Its number, by which its hits are metered and slowed ([`rails`]).
-    pub site: usize,
-}
-
-/// What became of a site.
-pub type Outcome = Result<Patched, Refusal>;
 
 /// A process that shares the segments, and is not patched yet. Dropped, it takes them out again.
 #[derive(Debug)]
 pub struct Prepared {
     attachment: Attachment,
     taken_over: Option<TakenOver>,
-}
-
-/// What a weir that is gone had left in a process, and was put back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TakenOver {
-    pub controller_pid: u32,
-    /// Functions whose text was put back.
-    pub restored: usize,
 }
 
 /// Makes the target's own segment in it, and lends it `maps`, which other targets may have too: made by
@@ -213,41 +158,6 @@ impl Prepared {
             Err(error) => Err(attachment.target.explain(error)),
         }
     }
-}
-
-/// Probes in a live process. Dropped, it restores the text.
-#[derive(Debug)]
-pub struct Attachment {
-    pub(crate) target: Target,
-    /// The target's own segment, and where it is there.
-    pub(crate) control: Arc<Segment>,
-    control_address: u64,
-    /// What it shares with the other targets of the session; code in it means these.
-    maps: Arc<Segment>,
-    maps_address: u64,
-    pub(crate) undo: Undo,
-    outcomes: Vec<Outcome>,
-    /// Where return addresses are replaced, if any are; and when it was swept last, with how many returns had
-    /// found no record.
-    stubs: Option<Stubs>,
-    swept: Option<(u64, Instant)>,
-    /// Functions that answer unwinders, which returns cannot be probed without.
-    hooks: usize,
-    is_detached: bool,
-    pub(crate) consumers: Consumers,
-    loads: Loads,
-    filters: Filters,
-    retries: Retries,
-    /// Addresses of patches that are for weir itself.
-    own: BTreeSet<u64>,
-    /// Of those, where memory is watched over.
-    guards: BTreeSet<u64>,
-    watch: Watch,
-    text: TextWatch,
-    /// What signal handlers return to, where a program waits and must not in one.
-    restorers: [u64; 2],
-    /// Forked children wait to be probed.
-    children_wait: bool,
 }
 
 impl Attachment {

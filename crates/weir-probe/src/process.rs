@@ -13,6 +13,7 @@
 //! restart           which system calls begin again where they were stopped in
 //! watchdog          ends stops of targets in time where weir itself is stopped
 //! kin               whether two of them share their memory
+//! descriptors       those of a target, taken over; blocked: whose calls wait for an answer of fanotify's
 //! permission        why the kernel does not let it be traced
 //! sys               the kernel's calls under all of these
 //! ```
@@ -21,6 +22,8 @@
 //! all run on if this process dies. Knows nothing of plans, of generated code, of what is attached: it uses no other
 //! part of this crate but its bounds and errors.
 
+pub(crate) mod blocked;
+pub(crate) mod descriptors;
 pub mod fanotify;
 pub(crate) mod goroutines;
 pub(crate) mod isa;

@@ -7,6 +7,7 @@ pub(crate) mod claim;
 pub(crate) mod declared;
 pub(crate) mod disassemble;
 pub(crate) mod emit;
+pub(crate) mod emitter;
 pub(crate) mod encode;
 pub(crate) mod fused;
 pub(crate) mod lanes;

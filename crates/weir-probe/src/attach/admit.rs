@@ -18,8 +18,8 @@ use weir_trampoline::island::PlannedSite;
 use weir_trampoline::program::{Attach, When};
 use weir_trampoline::trampoline::{FRAME_BYTES, RED_ZONE_BYTES};
 
-use crate::attach::SiteRequest;
 use crate::attach::counters;
+use crate::attach::request::SiteRequest;
 use crate::attach::restore::is_hook;
 use crate::attach::survey::survey;
 use crate::attach::undo::Patch;

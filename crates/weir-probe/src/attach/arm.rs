@@ -22,9 +22,10 @@ use crate::attach::counters;
 use crate::attach::generate::Generated;
 use crate::attach::install::refuse_returns;
 use crate::attach::patch::Jump;
-use crate::attach::retry::Retries;
+use crate::attach::request::{Outcome, Patched, SiteRequest};
+use crate::attach::state::Attachment;
+use crate::attach::state::Retries;
 use crate::attach::undo::MappedFile;
-use crate::attach::{Attachment, Outcome, Patched, SiteRequest};
 use crate::process::sys;
 use crate::refusal::Error;
 

@@ -21,9 +21,7 @@
 //! that answers unwinders is probed already (refused).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::ops::Range;
-use std::sync::Arc;
 
 use weir_plan::Refusal;
 use weir_plan::window::{Shape, near_jump};
@@ -36,11 +34,10 @@ use crate::attach::counters::{self, Counter};
 use crate::attach::generate::Generated;
 use crate::attach::install::Written;
 use crate::attach::patch::{self, Lever, Turn};
-use crate::attach::pending::ReturnPoints;
-use crate::attach::rails::Mode;
+use crate::attach::request::{Outcome, Patched, SiteRequest};
 use crate::attach::share::CodeFiles;
+use crate::attach::state::{Attachment, Consumers, Mode, Numbers, Post, Standing};
 use crate::attach::undo::{Patch, Places, Report, Undo};
-use crate::attach::{Attachment, Outcome, Patched, SiteRequest};
 use crate::limits::{self, ISLANDS_MAX, PROGRAMS_PER_SITE_MAX};
 use crate::refusal::Error;
 
@@ -67,36 +64,6 @@ type Joined = (usize, PlannedSite, Option<Refusal>);
 /// A site whose jump was to be led elsewhere, and whether it was.
 type Led = (usize, Result<(), Refusal>);
 
-/// What stands in the target, and for whom.
-#[derive(Debug, Default)]
-pub(crate) struct Consumers {
-    pub(crate) executables: Vec<Executable>,
-    pub(crate) sites: Vec<Standing>,
-    /// Mapped, those that nothing leads to any more among them.
-    pub(crate) islands: Vec<Place>,
-    /// Of those, and of outposts, what jumps may lead to that no site is known by yet; for good where that went wrong.
-    settling: Vec<Range<u64>>,
-    outposts: Vec<Post>,
-    /// Of the journal, undone.
-    pub(crate) spare_entries: Vec<u32>,
-    pub(crate) numbers: Numbers,
-    /// Whose sites are being put in.
-    current: u32,
-    last: u32,
-    /// Holes and outposts' jumps of sites that are gone, which threads come back to from signal handlers: they lead to
-    /// trampolines still.
-    awaited: HashSet<u64>,
-    /// Of all trampolines that ever were.
-    pub(crate) return_points: ReturnPoints,
-}
-
-/// Numbers of sites, by which their meters are found.
-#[derive(Debug, Default)]
-pub(crate) struct Numbers {
-    next: usize,
-    free: Vec<usize>,
-}
-
 impl Numbers {
     /// One that no site has, if there is one below `capacity`.
     pub(crate) fn take(&mut self, capacity: usize) -> Option<usize> {
@@ -106,24 +73,6 @@ impl Numbers {
         let number = self.next;
         (number < capacity).then(|| self.next += 1).map(|()| number)
     }
-}
-
-/// A patched site.
-#[derive(Debug)]
-pub(crate) struct Standing {
-    pub(crate) planned: PlannedSite,
-    /// Address of its gate.
-    pub(crate) gate: u64,
-    /// How its hits run.
-    pub(crate) mode: Mode,
-    /// Of each of its programs.
-    owners: Vec<u32>,
-    /// Where its trampoline begins.
-    entry: u64,
-    /// Where the jump of a punned site leads first.
-    landing: Option<u64>,
-    entries: Vec<u32>,
-    pub(crate) semaphore: Option<u64>,
 }
 
 impl Standing {
@@ -140,14 +89,6 @@ impl Standing {
             _ => self.planned.patch_address(),
         }
     }
-}
-
-/// Outposts of one file.
-#[derive(Debug)]
-struct Post {
-    range: Range<u64>,
-    file: Arc<File>,
-    offset: u64,
 }
 
 impl Consumers {

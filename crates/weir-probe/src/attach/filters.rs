@@ -36,7 +36,9 @@ use weir_symbols::{Binary, FileIdentity, Function, program_kind, regular};
 use weir_trampoline::filter::{self, Door};
 
 use crate::attach::own::{Hooked, OwnHook};
-use crate::attach::{Attachment, SiteRequest, survey};
+use crate::attach::request::SiteRequest;
+use crate::attach::state::{Attachment, Watched};
+use crate::attach::survey;
 use crate::limits::{FILTER_HOOKS_MAX, FILTER_LIBRARIES_MAX, FILTER_THREADS_PER_LOOK};
 use crate::process::sys::{self, Seccomp};
 
@@ -44,27 +46,6 @@ use crate::process::sys::{self, Seccomp};
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The same where a filter has been seen: then strict mode alone is of interest, of other threads.
 const INTERVAL_AFTER: Duration = Duration::from_secs(1);
-
-/// What an attachment knows of filters.
-#[derive(Debug, Default)]
-pub(crate) struct Filters {
-    watched: Option<Watched>,
-    /// No function was hooked; or why one was not.
-    unseen: Option<Refusal>,
-    looked: Option<Instant>,
-    /// Threads passed over in the last look, where there are many.
-    passed: usize,
-    told: Option<Filter>,
-}
-
-/// What of seccomp matters to code in the target.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Watched {
-    /// All: it makes system calls.
-    Filters,
-    /// It reads the time stamp counter.
-    Strict,
-}
 
 impl Watched {
     fn concerns(self, filter: Filter) -> bool {

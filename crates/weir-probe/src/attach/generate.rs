@@ -17,7 +17,7 @@ use weir_symbols::maps::Mapping;
 use weir_trampoline::island::{self, Image, Meters, Place, PlannedSite, Stubs, Told};
 use weir_trampoline::outpost::{self, Outpost, Wanted};
 
-use crate::attach::Attachment;
+use crate::attach::state::Attachment;
 use crate::limits;
 use crate::process::target::Target;
 use crate::refusal::Error;

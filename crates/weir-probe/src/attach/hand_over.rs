@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Instant;
 
-use crate::attach::Attachment;
+use crate::attach::state::Attachment;
 use crate::limits::{
     HANDING_OVER_MAX, HANDING_OVER_PAUSE, LEAVES_DOUBLED_EVERY, LEAVING_ALONE, LEAVING_STOPS_MAX,
     REMOTE_PAUSE, REMOTE_TRIES_MAX,

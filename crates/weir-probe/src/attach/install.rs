@@ -14,11 +14,12 @@ use weir_rt::segment::{JournalState, Place as SegmentPlace, Reads};
 use weir_symbols::VirtAddr;
 use weir_trampoline::island::{Place, PlannedSite, Stubs};
 
+use crate::attach::gates;
 use crate::attach::generate::Generated;
 use crate::attach::patch::{self, Jump};
 use crate::attach::share::map_islands;
+use crate::attach::state::Attachment;
 use crate::attach::undo::{MappedFile, Patch};
-use crate::attach::{Attachment, gates};
 use crate::limits;
 use crate::process::isa::native::remote::hold_callable;
 use crate::process::stop::Stopped;

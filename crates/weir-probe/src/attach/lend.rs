@@ -23,8 +23,8 @@ use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 use weir_rt::segment::Segment;
 
 use crate::attach::patch::PAGE;
+use crate::process::descriptors::take_fd;
 use crate::process::isa::native::remote::Borrowed;
-use crate::process::memory::take_fd;
 use crate::process::target::Target;
 use crate::refusal::Error;
 

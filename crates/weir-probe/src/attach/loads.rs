@@ -23,7 +23,6 @@
 //! dynamic linker. Of a library that is unloaded and loaded again between two looks, at the same place, only the last is told.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -33,13 +32,14 @@ use weir_plan::Refusal;
 use weir_plan::plan_functions;
 use weir_plan::window::Window;
 use weir_rt::segment::{Announcements, JournalState};
-use weir_symbols::{Binary, FileIdentity};
+use weir_symbols::Binary;
 use weir_trampoline::announce;
 
 use crate::attach::bell::Bell;
 use crate::attach::own::OwnHook;
+use crate::attach::request::{Outcome, SiteRequest};
+use crate::attach::state::{Attachment, MappedFile};
 use crate::attach::undo::Patch;
-use crate::attach::{Attachment, Outcome, SiteRequest};
 use crate::limits::{ISLANDS_MAX, RETIRE_TRIES};
 use crate::process::linker::{self, Linker};
 use crate::process::sys;
@@ -82,37 +82,6 @@ pub struct Loaded {
 pub struct Unloaded {
     pub path: String,
     pub probes: usize,
-}
-
-/// One mapping of a file that has sites.
-#[derive(Clone, Debug)]
-struct Copy {
-    file: FileIdentity,
-    bias: u64,
-    /// Where its code is.
-    text: Range<u64>,
-    path: String,
-    /// Sites that are not probed in it for a reason that may pass ([`Refusal::may_pass`]), by index: it may have been half
-    /// mapped, or its patches mapped over. They are tried again at each look.
-    missing: BTreeSet<usize>,
-}
-
-/// What an attachment knows of them.
-#[derive(Debug, Default)]
-pub(crate) struct Loads {
-    /// Address of the patch at `r_brk`.
-    hook: Option<u64>,
-    /// Why there is none, where it was wanted.
-    refused: Option<Refusal>,
-    copies: Vec<Copy>,
-    /// The last announcement that was answered; none before the first look, which is at what came before the hook stood.
-    answered: Option<u32>,
-    /// How many went on unanswered so far: told, and when the last look began.
-    late: u32,
-    late_at_look: u32,
-    looked: Option<Instant>,
-    /// Rings when there is something to look at; none where there is no hook, or no thread for it.
-    bell: Option<Bell>,
 }
 
 /// The `r_brk` of a target, to be hooked.
@@ -240,7 +209,7 @@ impl Attachment {
                 let its = sites.iter().zip(&outcomes).enumerate().filter(|(_, (site, _))| of.is_of(site));
                 let its: Vec<(usize, Outcome)> =
                     its.map(|(index, (_, outcome))| (index, outcome.clone())).collect();
-                Some(Copy { missing: may_pass(&its), ..of })
+                Some(MappedFile { missing: may_pass(&its), ..of })
             });
             self.loads.copies = firsts.collect();
             for (outcome, site) in outcomes.iter_mut().zip(sites) {
@@ -283,8 +252,8 @@ impl Attachment {
     }
 
     /// What the target maps of the files of `sites`, by their paths.
-    fn copies(&self, sites: &[SiteRequest]) -> BTreeMap<PathBuf, Vec<Copy>> {
-        let mut copies: BTreeMap<PathBuf, Vec<Copy>> = BTreeMap::new();
+    fn copies(&self, sites: &[SiteRequest]) -> BTreeMap<PathBuf, Vec<MappedFile>> {
+        let mut copies: BTreeMap<PathBuf, Vec<MappedFile>> = BTreeMap::new();
         for site in sites {
             let binary = site.binary;
             copies.entry(binary.path().to_owned()).or_insert_with(|| {
@@ -292,7 +261,7 @@ impl Attachment {
                 let code = || binary.segments().iter().filter(|segment| segment.executable);
                 let start = code().map(|segment| segment.address.0).min().unwrap_or(0);
                 let end = code().map(|segment| segment.address.0.saturating_add(segment.memory_bytes)).max();
-                let copy = |bias: u64| Copy {
+                let copy = |bias: u64| MappedFile {
                     file,
                     bias,
                     text: start.wrapping_add(bias)..end.unwrap_or(0).wrapping_add(bias),
@@ -309,26 +278,26 @@ impl Attachment {
     fn take_stock(&mut self, sites: &[SiteRequest], change: &mut Change) -> Result<(), Error> {
         self.target.refresh()?;
         let mut now = self.copies(sites);
-        let is_mapped = |now: &BTreeMap<PathBuf, Vec<Copy>>, copy: &Copy| {
-            let is_same = |other: &Copy| other.file == copy.file && other.bias == copy.bias;
+        let is_mapped = |now: &BTreeMap<PathBuf, Vec<MappedFile>>, copy: &MappedFile| {
+            let is_same = |other: &MappedFile| other.file == copy.file && other.bias == copy.bias;
             now.values().flatten().any(is_same)
         };
         let known = std::mem::take(&mut self.loads.copies);
-        let (kept, gone): (Vec<Copy>, Vec<Copy>) =
+        let (kept, gone): (Vec<MappedFile>, Vec<MappedFile>) =
             known.into_iter().partition(|copy| is_mapped(&now, copy) && !self.is_reloaded(copy));
         for copy in &gone {
             let probes = self.forget(&|address| copy.text.contains(&address));
             change.unloaded.push(Unloaded { path: copy.path.clone(), probes });
         }
         let is_new =
-            |copy: &Copy| !kept.iter().any(|other| other.file == copy.file && other.bias == copy.bias);
+            |copy: &MappedFile| !kept.iter().any(|other| other.file == copy.file && other.bias == copy.bias);
         now.values_mut().for_each(|of| of.retain(is_new));
         self.loads.copies = kept;
         self.forget_lost(sites);
         self.try_again(sites, change)?;
         // One copy of each file in a round.
         while now.values().any(|of| !of.is_empty()) {
-            let round: BTreeMap<PathBuf, Copy> =
+            let round: BTreeMap<PathBuf, MappedFile> =
                 now.iter_mut().filter_map(|(path, of)| Some((path.clone(), of.pop()?))).collect();
             let first = self.loads.copies.len();
             self.loads.copies.extend(round.values().cloned());
@@ -395,7 +364,7 @@ impl Attachment {
     fn arrive(
         &mut self,
         sites: &[SiteRequest],
-        round: &BTreeMap<PathBuf, Copy>,
+        round: &BTreeMap<PathBuf, MappedFile>,
         first: usize,
         change: &mut Change,
     ) -> Result<(), Error> {
@@ -436,7 +405,7 @@ impl Attachment {
     }
 
     /// It was unloaded and loaded again, to where it was: none of its patches stands.
-    fn is_reloaded(&self, copy: &Copy) -> bool {
+    fn is_reloaded(&self, copy: &MappedFile) -> bool {
         // Where one stands, the code that it leads to stays: some may have been written before that, and others after.
         let mut patches = self.undo.patches.iter().filter(|patch| copy.text.contains(&patch.address));
         let mut is_any = false;
@@ -483,7 +452,7 @@ impl Attachment {
     }
 }
 
-impl Copy {
+impl MappedFile {
     fn is_of(&self, site: &SiteRequest) -> bool {
         site.binary.path().to_string_lossy() == self.path
     }
@@ -510,7 +479,7 @@ fn may_be_unloaded(binary: &Binary, program: Option<(u64, u64)>) -> bool {
 
 /// What is mapped is another file than the one that was read. (Where maps show a file by another identity than stat(2),
 /// the one that has the path now tells.)
-fn is_replaced(copy: &Copy, sites: &[SiteRequest], path: &PathBuf) -> bool {
+fn is_replaced(copy: &MappedFile, sites: &[SiteRequest], path: &PathBuf) -> bool {
     let read = sites.iter().find(|site| site.binary.path() == path).and_then(|site| site.binary.identity());
     let now = || Binary::open(path).ok()?.identity();
     read.is_some_and(|read| read != copy.file && now().is_some_and(|now| now != read))

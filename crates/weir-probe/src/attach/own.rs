@@ -7,7 +7,8 @@ use weir_plan::Refusal;
 use weir_plan::window::Window;
 use weir_symbols::{Binary, Function};
 
-use crate::attach::{Attach, Attachment, Outcome, SiteRequest, When};
+use crate::attach::request::{Attach, Outcome, SiteRequest, When};
+use crate::attach::state::Attachment;
 use crate::limits::PROGRAMS_PER_SITE_MAX;
 use crate::refusal::Error;
 

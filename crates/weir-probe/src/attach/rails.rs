@@ -22,25 +22,12 @@ use std::sync::OnceLock;
 use weir_rt::segment::{Bulletin, How};
 use weir_trampoline::meter;
 
-use crate::attach::Attachment;
 use crate::attach::gates;
+use crate::attach::state::Attachment;
+pub use crate::attach::state::Mode;
 use crate::attach::undo::Report;
 use crate::limits;
 use crate::refusal::Error;
-
-/// How the hits of a site run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
-    /// Each, as fast as it can; what counts them are its programs alone.
-    #[default]
-    Armed,
-    /// Each; counted, and the next [`limits::TIMED_HITS`] timed.
-    Metered,
-    /// One of so many (at least two; rounded up to a power of two, at most [`limits::ONE_IN_MAX`]).
-    Sampled { one_in: u32 },
-    /// None.
-    Shut,
-}
 
 impl Mode {
     fn is_timed(self) -> bool {

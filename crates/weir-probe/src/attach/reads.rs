@@ -37,7 +37,9 @@ use weir_trampoline::island::Place as IslandPlace;
 use weir_trampoline::unmap;
 
 use crate::attach::patch::PAGE;
-use crate::attach::{Attach, Attachment, SiteRequest, When, survey};
+use crate::attach::request::{Attach, SiteRequest, When};
+use crate::attach::state::{Attachment, Stage};
+use crate::attach::survey;
 use crate::limits::{GUARDS_MAX, WRITES_PER_SITE_MAX};
 use crate::process::isa::native::cpu;
 use crate::process::isa::native::remote::{Borrowed, hold_callable};
@@ -92,33 +94,6 @@ pub enum DirectReads {
     Waiting,
     On,
     /// Why not.
-    Off(String),
-}
-
-/// What an attachment knows of them.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    stage: Stage,
-    /// Why there is no table at this moment, where that may pass.
-    passing: Option<String>,
-    /// Not before then is there another table.
-    next: Option<Instant>,
-    missed: u64,
-    tables: u64,
-}
-
-#[derive(Debug, Default)]
-enum Stage {
-    #[default]
-    Unplanned,
-    /// The hooks stand.
-    Hooked {
-        /// Addresses at which a thread may be on its way through a call that was not noted.
-        passages: Vec<Range<u64>>,
-        tries: u32,
-    },
-    Watching,
-    Unwanted,
     Off(String),
 }
 

@@ -9,24 +9,15 @@
 //! Deliberately not: places in a library that was loaded later, which [`crate::loads`] tries again when something is loaded; hooks of
 //! weir's own; returns where the entry stands.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use weir_plan::Refusal;
 
-use crate::attach::{Attachment, Outcome, SiteRequest};
+use crate::attach::request::{Outcome, SiteRequest};
+use crate::attach::state::{Attachment, Retries};
 use crate::limits::{RETIRE_TRIES, RETRIES, RETRIES_MAX, RETRY_FIRST, RETRY_STOPS_MAX};
 use crate::refusal::Error;
-
-/// What is to be tried again.
-#[derive(Debug, Default)]
-pub(crate) struct Retries {
-    /// Sites, by index.
-    waiting: BTreeSet<usize>,
-    tried: u32,
-    is_trying: bool,
-    due: Option<Instant>,
-}
 
 impl Retries {
     pub(crate) fn of(outcomes: &[Outcome]) -> Retries {

@@ -15,13 +15,13 @@ use nix::libc;
 use weir_rt::segment::{Identity, Place as SegmentPlace, Segment, SegmentLayout};
 use weir_trampoline::island::{Place, Stubs};
 
-use crate::attach::TakenOver;
 use crate::attach::generate::Generated;
 use crate::attach::lend::{allocate, lend};
+use crate::attach::request::TakenOver;
 use crate::attach::restore;
+use crate::process::descriptors::take_fd;
 use crate::process::isa::native::remote::{Borrowed, hold_callable};
 use crate::process::mapped::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
-use crate::process::memory::take_fd;
 use crate::process::scan;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;

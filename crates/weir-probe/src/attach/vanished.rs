@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::attach::Attachment;
 use crate::attach::patch::PAGE;
+use crate::attach::state::{Attachment, Probe};
 use crate::attach::undo::Patch;
 
 /// Between two looks.
@@ -25,27 +25,6 @@ pub struct Vanished {
     pub probes: usize,
     /// The last time that they were seen is not longer ago.
     pub within: Duration,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct TextWatch {
-    looked: Option<Instant>,
-    /// When the pages began to have their turns, and the time before that.
-    round: Option<Instant>,
-    before: Option<Instant>,
-    /// Those that have not had theirs: the greatest address first.
-    left: Vec<Probe>,
-    /// Those that were gone at the last look. A library that comes again where it was is not patched yet, and weir may know of it a moment later.
-    suspects: Vec<Probe>,
-    /// Since when they may be gone.
-    since: Option<Instant>,
-    gone: BTreeSet<u64>,
-}
-
-#[derive(Clone, Debug)]
-struct Probe {
-    address: u64,
-    old: Vec<u8>,
 }
 
 impl Attachment {

@@ -13,7 +13,7 @@
 //!
 //! Needs CAP_SYS_ADMIN. Not covered: programs in a memfd, copies of a file, and files that replace it later.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 use std::io;
@@ -34,6 +34,7 @@ use nix::unistd::{Pid, gettid};
 use weir_symbols::Binary;
 
 use crate::limits;
+use crate::process::blocked;
 use crate::process::isa::native::registers::Registers;
 use crate::process::launch::{Exec, Point};
 use crate::process::stop;
@@ -248,7 +249,7 @@ fn read_events(group: &OwnedFd) -> Vec<(i32, Access, OwnedFd)> {
     let mut bytes = [0u64; 512];
     // SAFETY: the kernel writes at most the size of `bytes`.
     let read = unsafe { libc::read(group.as_raw_fd(), bytes.as_mut_ptr().cast(), size_of_val(&bytes)) };
-    let events = metadata(&bytes, usize::try_from(read).unwrap_or(0)).filter(|event| event.fd >= 0);
+    let events = blocked::metadata(&bytes, usize::try_from(read).unwrap_or(0)).filter(|event| event.fd >= 0);
     let event = |event: fanotify_event_metadata| {
         // SAFETY: the kernel just made this descriptor for us.
         let file = unsafe { OwnedFd::from_raw_fd(event.fd) };
@@ -258,41 +259,10 @@ fn read_events(group: &OwnedFd) -> Vec<(i32, Access, OwnedFd)> {
     events.map(event).collect()
 }
 
-/// The events in the first `length` bytes of what read(2) returned. Allocates nothing and calls nothing, as the watchdog needs it.
-pub(super) fn metadata(bytes: &[u64], length: usize) -> impl Iterator<Item = fanotify_event_metadata> + '_ {
-    const BYTES: usize = size_of::<fanotify_event_metadata>();
-    let length = length.min(size_of_val(bytes));
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        if length - at < BYTES {
-            return None;
-        }
-        // SAFETY: so many bytes of `bytes` begin there, and every bit pattern is a valid value of this plain structure.
-        let event: fanotify_event_metadata =
-            unsafe { bytes.as_ptr().byte_add(at).cast::<fanotify_event_metadata>().read_unaligned() };
-        let next = at + (event.event_len as usize).max(BYTES);
-        at = next.min(length);
-        Some(event)
-    })
-}
-
 fn allow(group: &OwnedFd, file: &OwnedFd) {
     let response = libc::fanotify_response { fd: file.as_raw_fd(), response: libc::FAN_ALLOW };
     // SAFETY: it reads the structure's bytes. It fails for a process that was killed meanwhile.
     unsafe { libc::write(group.as_raw_fd(), (&raw const response).cast(), size_of_val(&response)) };
-}
-
-/// Processes whose call is pending, each with its parent.
-static PENDING: Mutex<BTreeMap<i32, i32>> = Mutex::new(BTreeMap::new());
-
-/// The kernel blocks process `pid` until this process answers, so a tracer of this process cannot stop it.
-pub(crate) fn is_pending(pid: i32) -> bool {
-    lock(&PENDING).contains_key(&pid)
-}
-
-/// The same of a child of process `pid`, which may wait for it in vfork(2).
-pub(crate) fn is_child_pending(pid: i32) -> bool {
-    lock(&PENDING).values().any(|&parent| parent == pid)
 }
 
 #[derive(Debug)]
@@ -315,7 +285,7 @@ struct Pending {
 
 impl Response {
     fn pending(pid: i32, access: Access, group: Arc<OwnedFd>, file: OwnedFd) -> Response {
-        lock(&PENDING).insert(pid, sys::status_number(pid, "PPid").unwrap_or(0));
+        blocked::begin(pid, sys::status_number(pid, "PPid").unwrap_or(0));
         let _hold = Hold::begin_patient(limits::PERMISSION_WAIT_STOPPED_MAX);
         let state = Mutex::new(Some(Pending { seizing: None, _hold }));
         Response { pid, access, group, file, came: Instant::now(), state }
@@ -358,7 +328,7 @@ impl Response {
         let pending = lock(&self.state).take();
         if pending.is_some() {
             allow(&self.group, &self.file);
-            lock(&PENDING).remove(&self.pid);
+            blocked::end(self.pid);
         }
     }
 
@@ -509,7 +479,7 @@ mod tests {
             };
             at += event_len as usize;
         }
-        metadata(&bytes, length).map(|event| event.pid).collect()
+        blocked::metadata(&bytes, length).map(|event| event.pid).collect()
     }
 
     #[test]

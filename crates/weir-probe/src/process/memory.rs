@@ -2,24 +2,16 @@
 //!
 //! In: a process that may be traced. Out: its memory, read and written past its page protections through `/proc/PID/mem`. That
 //! file is its user's alone, and CAP_SYS_PTRACE opens no other user's files: without CAP_DAC_OVERRIDE the process is
-//! asked to open its own, and weir takes the descriptor ([`of_itself`]). What is needed for asking is done with
+//! asked to open its own, and weir takes the descriptor ([`crate::process::descriptors`]). What is needed for asking is done with
 //! process_vm_readv(2) and process_vm_writev(2), which keep to page protections.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use nix::errno::Errno;
-use nix::libc;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv, process_vm_writev};
 use nix::unistd::Pid;
-
-use crate::process::isa::native::remote::Borrowed;
-use crate::process::stop::Stopped;
-use crate::process::sys;
-use crate::process::target::Target;
-use crate::refusal::Error;
 
 /// The memory of one address space, as long as that is there.
 #[derive(Debug)]
@@ -49,6 +41,11 @@ impl Memory {
             }
             opened => Ok(Memory { way: Way::File(opened?) }),
         }
+    }
+
+    /// Through a descriptor of its `/proc/PID/mem`.
+    pub(crate) fn through(file: File) -> Memory {
+        Memory { way: Way::File(file) }
     }
 
     /// It keeps to page protections: text cannot be written.
@@ -105,39 +102,4 @@ fn read_by_call(pid: Pid, address: u64, bytes: &mut [u8]) -> Result<usize, Errno
 
 fn whole(wanted: usize, done: Result<usize, Errno>) -> io::Result<()> {
     if done? == wanted { Ok(()) } else { Err(Errno::EFAULT.into()) }
-}
-
-/// The memory of a stopped process through a descriptor that it opens itself, which its user may.
-pub(crate) fn of_itself(target: &Target, stopped: &mut Stopped) -> Result<Memory, Error> {
-    let mut remote = Borrowed::new(stopped, target)?;
-    let path = remote.put(b"/proc/self/mem\0")?;
-    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
-    let here = libc::AT_FDCWD as u64;
-    let number = remote
-        .call("openat", libc::SYS_openat, [here, path, flags, 0, 0, 0])
-        .map_err(|refused| Error::OwnMemory { pid: target.pid, detail: refused.to_string() })?;
-    let taken = take_fd(target, remote.tid(), number);
-    remote.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0])?;
-    remote.finish()?;
-    Ok(Memory { way: Way::File(File::from(taken?)) })
-}
-
-/// Descriptor `number` of the target, here.
-pub(crate) fn take_fd(target: &Target, tid: i32, number: u64) -> Result<OwnedFd, Error> {
-    let taken = |pidfd: &OwnedFd| {
-        sys::pidfd_getfd(pidfd, number as i32).map_err(|source| {
-            Error::system(format!("pidfd_getfd({number}) of process {}", target.pid), source)
-        })
-    };
-    if sys::living_thread(target.pid) == target.pid {
-        return taken(&target.pidfd);
-    }
-    // A pidfd means the main thread, and one that has ended has no descriptors. One of another thread can be had since
-    // Linux 6.9; before, its files can be opened, and its sockets not.
-    if let Ok(thread) = sys::pidfd_open_thread(tid) {
-        return taken(&thread);
-    }
-    let path = format!("/proc/{tid}/fd/{number}");
-    let opened = File::options().read(true).write(true).open(&path);
-    opened.map(OwnedFd::from).map_err(|source| Error::system(format!("open({path})"), source))
 }

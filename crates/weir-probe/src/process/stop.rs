@@ -30,7 +30,7 @@ use nix::sys::ptrace;
 use nix::unistd::{Pid, gettid};
 
 use crate::limits;
-use crate::process::fanotify;
+use crate::process::blocked;
 use crate::process::isa::native::registers::Registers;
 use crate::process::isa::native::restart;
 use crate::process::sys::{self, Event, Urgent};
@@ -415,7 +415,9 @@ impl Stopped {
     fn wait(&self, tid: i32) -> Result<Event, Error> {
         let start = Instant::now();
         loop {
-            if let Some(event) = sys::wait(tid, self.is_launched, self.is_child && tid == self.pid)
+            // A launched command is followed from call to call: to sleep and be woken each time takes longer than most calls.
+            let sleeps = self.is_launched && start.elapsed() >= SPIN;
+            if let Some(event) = sys::wait(tid, sleeps, self.is_child && tid == self.pid)
                 .map_err(|source| self.call_failed("waitpid", source))?
             {
                 return Ok(event);
@@ -447,8 +449,8 @@ impl Stopped {
         match () {
             () if self.is_launched => Ok(()),
             // It is about to be another program.
-            () if fanotify::is_pending(pid) => Err(Error::Replaced { pid }),
-            () if fanotify::is_child_pending(pid) => Err(Error::ChildPending { pid }),
+            () if blocked::is_blocked(pid) => Err(Error::Replaced { pid }),
+            () if blocked::is_child_blocked(pid) => Err(Error::ChildPending { pid }),
             () => Ok(()),
         }
     }

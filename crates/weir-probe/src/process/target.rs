@@ -19,11 +19,12 @@ use weir_symbols::maps::{self, Mapping};
 use weir_symbols::{Binary, FileIdentity, VirtAddr};
 
 use crate::limits;
+use crate::process::descriptors;
 use crate::process::goroutines::{self, Goroutines};
 use crate::process::isa::native::registers::Registers;
 use crate::process::isa::native::remote::{Gadgets, hold_callable};
 use crate::process::mapped::copies_stacks;
-use crate::process::memory::{self, Memory};
+use crate::process::memory::Memory;
 use crate::process::scan;
 use crate::process::stack::{Found, Stacks};
 use crate::process::stop::{Filters, Stopped, Stops};
@@ -136,7 +137,7 @@ impl Target {
             && let Some(stopped) = target.held.take()
         {
             let mut stopped = hold_callable(&mut target, stopped, Target::stop)?;
-            target.memory = memory::of_itself(&target, &mut stopped)?;
+            target.memory = descriptors::own_memory(&target, &mut stopped)?;
             target.held = Some(stopped);
         }
         Ok(target)

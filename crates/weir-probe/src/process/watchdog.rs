@@ -28,7 +28,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 
 use crate::process::isa::native::syscall::call;
-use crate::process::{fanotify, sys};
+use crate::process::{blocked, sys};
 
 /// From the deadline of a hold to SIGKILL. A process that runs gives up at its deadline by itself, but it may have to wait for a CPU: on a machine
 /// with ten threads for each of its CPUs, for more than two seconds.
@@ -365,7 +365,7 @@ fn allow_all(group: c_int) {
     let (to, length) = (bytes.as_mut_ptr() as usize, size_of_val(&bytes));
     // The group is not blocking: EAGAIN ends it.
     while let Ok(count @ 1..) = usize::try_from(call(libc::SYS_read, [group as usize, to, length, 0, 0])) {
-        for event in fanotify::metadata(&bytes, count) {
+        for event in blocked::metadata(&bytes, count) {
             let response = libc::fanotify_response { fd: event.fd, response: libc::FAN_ALLOW };
             let answer = (&raw const response) as usize;
             call(libc::SYS_write, [group as usize, answer, size_of_val(&response), 0, 0]);

@@ -6,24 +6,8 @@
 //! what x86 does. 32-bit operations clear the upper half, which x86 does too.
 
 use crate::front::lir::{AluOp, Bytes, Operand};
-use crate::isa::x86_64::emit::{Cold, ColdCode, Emitter, width};
+use crate::isa::x86_64::emitter::{Cold, ColdCode, Emitter, Special, SpecialCase, width};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Plain, Reg, ShiftX, Width};
-
-/// A division whose divisor x86 cannot take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Special {
-    dst: Reg,
-    wide: bool,
-    case: SpecialCase,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum SpecialCase {
-    DivideByZero,
-    RemainderByZero,
-    DivideByMinusOne,
-    RemainderByMinusOne,
-}
 
 impl Emitter<'_> {
     pub(crate) fn alu(&mut self, op: AluOp, wide: bool, dst: Reg, src: Operand) {

@@ -3,7 +3,7 @@
 //! x86 has all of them but fetch-and-or, -and and -xor, which loop over `cmpxchg`.
 
 use crate::front::lir::{AtomicOp, Operand};
-use crate::isa::x86_64::emit::{Emitter, width};
+use crate::isa::x86_64::emitter::{Emitter, width};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Reg, Width};
 
 impl Emitter<'_> {
@@ -17,18 +17,18 @@ impl Emitter<'_> {
                 self.asm.lock_op(machine_op(op), width, src, mem);
             }
             (AtomicOp::Add, true, Operand::Reg(src)) => {
-                self.asm.lock_op(encode::Op::Xadd, width, crate::isa::x86_64::emit::phys(src), mem);
+                self.asm.lock_op(encode::Op::Xadd, width, crate::isa::x86_64::emitter::phys(src), mem);
             }
             (AtomicOp::Xchg, _, Operand::Reg(src)) => {
                 // With memory, xchg locks by itself.
-                self.asm.op(encode::Op::Xchg, width, crate::isa::x86_64::emit::phys(src), mem);
+                self.asm.op(encode::Op::Xchg, width, crate::isa::x86_64::emitter::phys(src), mem);
             }
             (AtomicOp::Cmpxchg, _, Operand::Reg(src)) => {
-                self.asm.lock_op(encode::Op::Cmpxchg, width, crate::isa::x86_64::emit::phys(src), mem);
+                self.asm.lock_op(encode::Op::Cmpxchg, width, crate::isa::x86_64::emitter::phys(src), mem);
                 self.zero_extend_compared(wide);
             }
             (_, true, Operand::Reg(src)) => {
-                self.fetch_loop(op, wide, mem, crate::isa::x86_64::emit::phys(src))
+                self.fetch_loop(op, wide, mem, crate::isa::x86_64::emitter::phys(src))
             }
             (_, true, _) => unreachable!("a fetch has a register as its source"),
         }

@@ -35,7 +35,7 @@ use weir_rt::limits::CLAIM_SPARE_LANES;
 use crate::JitError;
 use crate::front::lir::InLane;
 use crate::isa::x86_64::assembler::Label;
-use crate::isa::x86_64::emit::{CALLER_SAVED, Cold, ColdCode, Emitter, RUN, phys};
+use crate::isa::x86_64::emitter::{CALLER_SAVED, Cold, ColdCode, Emitter, RUN, phys};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Reg, Width};
 
 /// Offset of the CPU's number in `struct rseq`.

@@ -30,7 +30,7 @@ use weir_ebpf::kfunc::{Declared, DeclaredCopy};
 use weir_rt::executable::{RuntimeFunction, Symbol};
 
 use crate::front::lir::{At, Base};
-use crate::isa::x86_64::emit::{CALLER_SAVED, Cold, ColdCode, Emitter, phys};
+use crate::isa::x86_64::emitter::{CALLER_SAVED, Cold, ColdCode, Emitter, phys};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Reg, Width};
 use crate::isa::x86_64::records::{SIZE, SOURCE};
 use crate::limits::PAGE_BYTES;

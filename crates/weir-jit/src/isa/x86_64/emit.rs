@@ -22,18 +22,18 @@
 
 use std::collections::BTreeMap;
 
-use weir_ebpf::kfunc::{DeclaredCopy, TextTest};
 use weir_ebpf::{ProgramKind, context::memory};
-use weir_rt::executable::{FRAME_COOKIE, SiteAbi, Symbol};
+use weir_rt::executable::{FRAME_COOKIE, Symbol};
 use weir_rt::limits::MAY_GOTO_ROUNDS_MAX;
 use weir_verifier::Function;
 
 use crate::JitError;
 use crate::front::lir::{At, Base, Extend, IN_R12, Op, Operand, Over, REGISTERS, Size, Test};
-use crate::front::places::MapPlace;
 use crate::isa::x86_64::assembler::{Assembled, Assembler, Label};
+use crate::isa::x86_64::emitter::{
+    BranchOnAnswer, Cold, ColdCode, Emitter, Filling, Frame, Input, RUN, condition, phys, size_width, width,
+};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Plain, Reg, Width};
-use crate::isa::x86_64::records::Filling;
 use crate::isa::x86_64::rounds;
 use crate::limits::{
     HELPER_STACK_BYTES, PROGRAM_STACK_BYTES, RED_ZONE_BYTES, SMALL_HELPER_STACK_BYTES, helper_stack_bytes,
@@ -42,7 +42,6 @@ use crate::passes::Passes;
 use crate::passes::blocks;
 use crate::passes::inversions;
 use crate::passes::jumps::opposite;
-use crate::passes::liveness::LiveRegs;
 
 /// What is emitted, with the depth of its stack.
 #[derive(Debug)]
@@ -51,29 +50,6 @@ pub(crate) struct Emitted {
     /// Where tail calls of others enter.
     pub(crate) tail_entry: u32,
     pub(crate) stack_bytes: u32,
-}
-
-/// The operations with everything that emitting them needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Input<'a> {
-    pub(crate) ops: &'a [Op],
-    pub(crate) live: &'a LiveRegs,
-    pub(crate) abi: &'a SiteAbi,
-    pub(crate) places: &'a [MapPlace],
-    pub(crate) maps: &'a [weir_ebpf::MapSpec],
-    pub(crate) kind: ProgramKind,
-    /// Where they begin, and the deepest byte of their frames that is touched, from the verifier.
-    pub(crate) functions: &'a [Function],
-    /// By operation: the instruction that it comes from.
-    pub(crate) origins: &'a [u32],
-    /// A run claims a lane at entry.
-    pub(crate) claims: bool,
-    /// Frames are zero when they begin.
-    pub(crate) zeroes_frames: bool,
-    /// Choose forms that change no flag.
-    pub(crate) neutral: bool,
-    /// What the emitter does of them: none, where it may change no flag.
-    pub(crate) passes: Passes,
 }
 
 pub(crate) fn emit(input: Input<'_>) -> Result<Emitted, JitError> {
@@ -105,45 +81,6 @@ fn depth(start: usize, frames: &[(usize, Below, Vec<usize>)]) -> u32 {
     let Some((_, below, callees)) = frames.iter().find(|frame| frame.0 == start) else { return 0 };
     let deepest = callees.iter().map(|callee| 8 + depth(*callee, frames)).max().unwrap_or(0);
     below.own + deepest.max(below.helpers)
-}
-
-/// Registers that a C function may change (System V AMD64 psABI, 3.2.1).
-pub(crate) const CALLER_SAVED: u16 = 1 << Reg::Rax as u16
-    | 1 << Reg::Rcx as u16
-    | 1 << Reg::Rdx as u16
-    | 1 << Reg::Rsi as u16
-    | 1 << Reg::Rdi as u16
-    | 1 << Reg::R8 as u16
-    | 1 << Reg::R9 as u16
-    | 1 << Reg::R10 as u16
-    | 1 << Reg::R11 as u16;
-
-/// Where r0..r9 live, and the registers of places on the stack.
-const ASSIGNMENT: [Reg; REGISTERS] = {
-    use Reg::{R8, R9, R10, R12, R13, R14, R15, Rax, Rbx, Rcx, Rdi, Rdx, Rsi};
-    [Rax, Rdi, Rsi, Rdx, Rcx, R8, Rbx, R13, R14, R15, R12, R9, R10]
-};
-
-/// The x86 register of a register of [`crate::front::lir`].
-pub(crate) fn phys(reg: u8) -> Reg {
-    ASSIGNMENT[usize::from(reg)]
-}
-
-/// The frame of the program, or of a local function.
-#[derive(Debug, Default)]
-struct Frame {
-    saved: Vec<Reg>,
-    /// Bytes of the program's stack, and the same with padding.
-    used: u32,
-    stack: u32,
-    /// The stack lies in the red zone.
-    red_zone: bool,
-    /// It claims a lane, and gives it back.
-    claims: bool,
-    /// Most bytes that a helper takes which it calls; 0: it calls none.
-    helper_bytes: u32,
-    /// First slots of the functions it calls.
-    callees: Vec<usize>,
 }
 
 impl Frame {
@@ -197,9 +134,6 @@ struct Below {
     helpers: u32,
 }
 
-/// The register of the run's state: the program saves it for its caller; functions and helpers leave it alone.
-pub(crate) const RUN: Reg = Reg::R12;
-
 /// How deep the operations that are left reach.
 fn used_stack(ops: &[Op], most: u32) -> u32 {
     let mut deepest = 0;
@@ -222,79 +156,6 @@ fn used_stack(ops: &[Op], most: u32) -> u32 {
         }
     }
     deepest.min(most)
-}
-
-/// A branch that an operation can do.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BranchOnAnswer {
-    pub(crate) slot: usize,
-    target: usize,
-    pub(crate) is_taken_if_zero: bool,
-}
-
-/// Code that stands behind the rest.
-#[derive(Debug)]
-pub(crate) struct Cold {
-    pub(crate) from: usize,
-    pub(crate) entry: Label,
-    pub(crate) back: Label,
-    pub(crate) what: ColdCode,
-}
-
-#[derive(Debug)]
-pub(crate) enum ColdCode {
-    /// The divisor is 0 or (signed) −1: see [`crate::isa::x86_64::arith`].
-    Division(crate::isa::x86_64::arith::Special),
-    /// The thread has no lane of its own: see [`crate::isa::x86_64::lanes`].
-    SharedLane(crate::isa::x86_64::lanes::Change),
-    /// The offset of a packet load is negative: see [`crate::isa::x86_64::packets`].
-    BeforePacket,
-    /// The abort handler of a section: starts it again at `back`; `entry` follows the signature.
-    Abort {
-        signature: u32,
-    },
-    /// The lane of the run's CPU is taken: see [`crate::isa::x86_64::claim`].
-    Claim,
-    /// See [`crate::isa::x86_64::records`].
-    SharedRing(crate::front::reservation::Reservation, crate::isa::x86_64::records::Filling),
-    FullRing(crate::front::reservation::Reservation, crate::isa::x86_64::records::Filling),
-    /// The text is null, or may end behind its page: see [`crate::isa::x86_64::texts`].
-    Text {
-        test: TextTest,
-        differs: Label,
-    },
-    /// What is longer or cannot be done in line: see [`crate::isa::x86_64::declared`].
-    Declared(DeclaredCopy),
-}
-
-#[derive(Debug)]
-pub(crate) struct Emitter<'a> {
-    pub(crate) asm: Assembler,
-    pub(crate) input: Input<'a>,
-    pub(crate) cold: Vec<Cold>,
-    /// The operation being emitted.
-    pub(crate) now: usize,
-    frame: Frame,
-    /// Of the operations that something jumps to.
-    labels: Vec<Option<Label>>,
-    /// See [`inversions::inversions`].
-    inversions: Vec<Option<usize>>,
-    has_inversions: bool,
-    /// Of the loops that are aligned: see [`blocks::loops`].
-    loops: Vec<Option<usize>>,
-    /// By first slot: of the functions that something calls, before their frame is made.
-    callees: BTreeMap<usize, Label>,
-    /// Some function counts rounds.
-    has_rounds: bool,
-    epilogue: Option<Label>,
-    /// Where tail calls enter.
-    pub(crate) tail_entry: u32,
-    /// Where packet loads that find nothing go.
-    pub(crate) no_packet: Option<Label>,
-    /// The branch that the operation before it has done.
-    branch_done: Option<usize>,
-    /// The next question is about the same text: see [`crate::isa::x86_64::texts`].
-    pub(crate) text_by_bytes: Option<Label>,
 }
 
 impl<'a> Emitter<'a> {
@@ -826,33 +687,5 @@ impl<'a> Emitter<'a> {
     fn target(&self, index: usize) -> Label {
         // SANITY: `new` made a label for the target of every jump.
         self.labels[index].expect("jump without label")
-    }
-}
-
-pub(crate) fn condition(test: Test) -> Cond {
-    match test {
-        Test::Eq => Cond::Equal,
-        Test::Ne | Test::Set => Cond::NotEqual,
-        Test::Gt => Cond::Above,
-        Test::Ge => Cond::AboveOrEqual,
-        Test::Lt => Cond::Below,
-        Test::Le => Cond::BelowOrEqual,
-        Test::Sgt => Cond::Greater,
-        Test::Sge => Cond::GreaterOrEqual,
-        Test::Slt => Cond::Less,
-        Test::Sle => Cond::LessOrEqual,
-    }
-}
-
-pub(crate) fn width(wide: bool) -> Width {
-    if wide { Width::W64 } else { Width::W32 }
-}
-
-pub(crate) fn size_width(size: Size) -> Width {
-    match size {
-        Size::B => Width::W8,
-        Size::H => Width::W16,
-        Size::W => Width::W32,
-        Size::Dw => Width::W64,
     }
 }

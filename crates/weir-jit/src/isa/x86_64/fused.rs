@@ -3,7 +3,7 @@
 use crate::front::fused::{Fused, Move};
 use crate::front::lir::{AluOp, At, Bytes, Operand, Reg, Size, Test};
 use crate::isa::x86_64::arith::shift_by_any;
-use crate::isa::x86_64::emit::{Emitter, condition, phys, size_width, width};
+use crate::isa::x86_64::emitter::{Emitter, condition, phys, size_width, width};
 use crate::isa::x86_64::encode::{self, Mem, Width};
 
 impl Emitter<'_> {

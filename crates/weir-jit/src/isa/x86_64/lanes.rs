@@ -30,26 +30,12 @@ use crate::JitError;
 use crate::front::lir::{At, AtomicOp, Base, Operand};
 use crate::isa::x86_64::assembler::Label;
 use crate::isa::x86_64::atomics::{machine_op, machine_op_imm};
-use crate::isa::x86_64::emit::{Cold, ColdCode, Emitter, phys, width};
+use crate::isa::x86_64::emitter::{Change, Cold, ColdCode, Emitter, phys, width};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Plain, Reg, Width};
 
 /// Offsets in `struct rseq`.
 pub(crate) const RSEQ_CPU_ID: i32 = 4;
 pub(crate) const RSEQ_CS: i32 = 8;
-
-/// An atomic operation without result, and where it applies in lane 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Change {
-    op: AtomicOp,
-    wide: bool,
-    src: Operand,
-    base: Reg,
-    offset: i32,
-    /// Bytes from one lane to the next.
-    stride: u64,
-    /// Keep the flags.
-    neutral: bool,
-}
 
 impl Emitter<'_> {
     pub(crate) fn lane_change(

@@ -21,7 +21,7 @@ use weir_ebpf::context::packet::{DATA, DATA_END, LINK, LINK_FROM, NETWORK, NETWO
 
 use crate::front::lir::{At, Base, Bytes, Size};
 use crate::isa::x86_64::assembler::Label;
-use crate::isa::x86_64::emit::{Cold, ColdCode, Emitter, phys};
+use crate::isa::x86_64::emitter::{Cold, ColdCode, Emitter, phys};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Reg, Width};
 
 impl Emitter<'_> {

@@ -9,7 +9,7 @@
 //!
 //! 64 bits need BMI2, whose `mulx` leaves rax alone. Not here: signed division, divisors of more than 32 bits.
 
-use crate::isa::x86_64::emit::{Emitter, width};
+use crate::isa::x86_64::emitter::{Emitter, width};
 use crate::isa::x86_64::encode::{self, Reg, Width};
 
 /// How to divide by one constant.

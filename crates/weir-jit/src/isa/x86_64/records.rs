@@ -91,7 +91,7 @@ use weir_rt::segment::Filter;
 
 use crate::front::reservation::{HEAD_BYTES, Reservation};
 use crate::isa::x86_64::assembler::Label;
-use crate::isa::x86_64::emit::{CALLER_SAVED, Cold, ColdCode, Emitter, phys};
+use crate::isa::x86_64::emitter::{CALLER_SAVED, Cold, ColdCode, Emitter, Filling, phys};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Plain, Reg, Width};
 use crate::isa::x86_64::lanes::{RSEQ_CPU_ID, RSEQ_CS};
 
@@ -117,15 +117,6 @@ const CONSUMER: Mem =
 /// Where the bytes of a copied record are, and how many (if that is not known): in these while it is reserved.
 pub(crate) const SOURCE: Reg = Reg::R10;
 pub(crate) const SIZE: Reg = Reg::R9;
-
-/// What the program gets, or gives.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Filling {
-    /// The address of the record's bytes, which are zero.
-    ByProgram,
-    /// A status; the bytes are copied.
-    Copy,
-}
 
 impl Emitter<'_> {
     /// rax = address of the payload, which is zero; or 0. Or, where it is copied from r2 on, 0 or −EAGAIN. Takes what a

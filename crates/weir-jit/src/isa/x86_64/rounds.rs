@@ -11,7 +11,7 @@ use weir_rt::abi::Cursor;
 use weir_rt::executable::{RuntimeFunction, Symbol};
 
 use crate::front::lir::{Op, Over};
-use crate::isa::x86_64::emit::{CALLER_SAVED, Emitter, phys};
+use crate::isa::x86_64::emitter::{CALLER_SAVED, Emitter, phys};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Reg, Width};
 
 /// Bytes that the operation needs at the bottom of the frame.

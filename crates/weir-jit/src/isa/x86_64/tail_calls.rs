@@ -11,7 +11,7 @@ use weir_rt::executable::{FRAME_TAIL_CALLS, Symbol};
 
 use crate::JitError;
 use crate::front::lir::{At, Base, Op};
-use crate::isa::x86_64::emit::{CALLER_SAVED, Emitter, phys};
+use crate::isa::x86_64::emitter::{CALLER_SAVED, Emitter, phys};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Reg, Width};
 
 impl Emitter<'_> {

@@ -26,7 +26,7 @@ use weir_ebpf::kfunc::TextTest;
 
 use crate::front::lir::{At, Base, Op};
 use crate::isa::x86_64::assembler::Label;
-use crate::isa::x86_64::emit::{Cold, ColdCode, Emitter};
+use crate::isa::x86_64::emitter::{Cold, ColdCode, Emitter};
 use crate::isa::x86_64::encode::{self, Cond, Mem, Reg, Width};
 use crate::limits::PAGE_BYTES;
 use crate::passes::blocks;
