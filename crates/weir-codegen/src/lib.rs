@@ -93,7 +93,7 @@ impl Compiled {
 /// What the caller may choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Bytes of the ring: a power of two and a multiple of the page size.
+    /// Bytes of the ring: a power of two and a multiple of the page size. It has fewer where no probe writes to it.
     pub ring_bytes: u32,
     /// Programs of probes count their runs (about a nanosecond each).
     pub counts_hits: bool,
@@ -148,7 +148,8 @@ pub fn compile_calling(
     if !ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes) {
         return Err(CodegenError::Ring { bytes: ring_bytes });
     }
-    let maps = Maps::of(module, options);
+    let ring_bytes = ring_bytes_needed(module, ring_bytes);
+    let maps = Maps::of(module, &Options { ring_bytes, ..*options });
     if let Some(automata) =
         maps.automata.as_ref().filter(|all| all.contents.len() > limits::AUTOMATA_BYTES_MAX)
     {
@@ -241,8 +242,34 @@ fn compile_function(
     result
 }
 
+/// What the ring is given of `most`: it takes the target's memory, whether something is written to it or not.
+fn ring_bytes_needed(module: &Module, most: u32) -> u32 {
+    let writers = module.functions.iter().filter(|function| largest_record(module, function).is_some());
+    let (of_probes, of_weir): (Vec<_>, Vec<_>) = writers.partition(|function| function.trigger.is_probe());
+    // What weir runs itself is read after each run.
+    let of_weir = of_weir.iter().filter_map(|function| largest_record(module, function)).max();
+    match of_weir {
+        _ if !of_probes.is_empty() => most,
+        None => RING_BYTES_MIN,
+        Some(largest) if largest <= limits::OWN_RING_BYTES / OWN_RECORDS => most.min(limits::OWN_RING_BYTES),
+        Some(_) => most,
+    }
+}
+
+/// So many of the largest records of clauses that weir runs itself have room.
+const OWN_RECORDS: u32 = 64;
+
 /// A record has a header of 8 bytes in the ring, and one that fills more than half of it would seldom fit.
 fn check_records(module: &Module, function: &Function, ring_bytes: u32) -> Result<(), CodegenError> {
+    let (bytes, max) = (largest_record(module, function).unwrap_or(0), ring_bytes / 2);
+    if bytes > max {
+        return Err(CodegenError::Record { clause: function.name.clone(), bytes, max });
+    }
+    Ok(())
+}
+
+/// Bytes of the largest record that a clause writes, if it writes one.
+fn largest_record(module: &Module, function: &Function) -> Option<u32> {
     let emitted = function.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
         weir_ir::Op::Emit { action, .. } => Some(&module.schema.actions[action.0 as usize]),
         _ => None,
@@ -252,12 +279,7 @@ fn check_records(module: &Module, function: &Function, ring_bytes: u32) -> Resul
         _ => None,
     });
     let recorded = recorded.map(lower::record::record_bytes);
-    let bytes = emitted.map(record_bytes).chain(recorded).max().unwrap_or(0);
-    let max = ring_bytes / 2;
-    if bytes > max {
-        return Err(CodegenError::Record { clause: function.name.clone(), bytes, max });
-    }
-    Ok(())
+    emitted.map(record_bytes).chain(recorded).max()
 }
 
 fn record_bytes(action: &Action) -> u32 {

@@ -36,3 +36,6 @@ const _: () = assert!(INSNS_MAX <= i16::MAX as usize);
 const _: () = assert!(STACK_ZERO_BYTES <= STACK_BYTES_MAX);
 const _: () =
     assert!(weir_ir::limits::TEXT_BYTES_MAX == weir_ebpf::kfunc::TEXT_BYTES_MAX, "what one call takes");
+
+/// Of the ring where only clauses write to it that weir runs itself (BEGIN, END, intervals).
+pub(crate) const OWN_RING_BYTES: u32 = 1 << 16;
