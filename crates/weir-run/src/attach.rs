@@ -129,6 +129,7 @@ impl Shared {
         if !self.given.options.is_quiet() {
             note!(
                 self.notices,
+                Processes,
                 "process {pid} could not be taken over in one stop ({failure}): what came in {} at most is missing",
                 ms(start.elapsed())
             );
@@ -198,6 +199,7 @@ impl Shared {
             let plural = if restored == 1 { "probe" } else { "probes" };
             note!(
                 self.notices,
+                Processes,
                 "process {pid}: took over from weir {controller_pid}, which is gone: {restored} {plural} of it put back"
             );
         }
@@ -271,6 +273,7 @@ impl Shared {
             let of = of_process(named);
             note!(
                 self.notices,
+                Target,
                 "{of}a stop took {}, longer than the {} that are allowed",
                 ms(longest),
                 ms(allowed)
@@ -289,12 +292,17 @@ impl Shared {
         }
         for (path, probes) in &report.unloaded {
             let path = printable(path);
-            note!(self.notices, "{path} was unloaded while it was traced: {probes} probes ended with it");
+            note!(
+                self.notices,
+                Probes,
+                "{path} was unloaded while it was traced: {probes} probes ended with it"
+            );
         }
         let vanished = report.vanished.saturating_sub(one.followed.vanished);
         if vanished > 0 {
             note!(
                 self.notices,
+                Probes,
                 "{vanished} probes were gone from the text of process {} at the end: it has put that back, mapped it anew or dropped its pages \
                  (MADV_DONTNEED); calls since then are not counted",
                 one.pid()
@@ -303,6 +311,7 @@ impl Shared {
         for address in &report.foreign {
             note!(
                 self.notices,
+                Probes,
                 "text at {address:#x} was changed by somebody else meanwhile; it was left alone"
             );
         }
@@ -310,12 +319,14 @@ impl Shared {
             let pid = one.pid();
             note!(
                 self.notices,
+                Detaching,
                 "process {pid} is under seccomp, which weir may not suspend to unmap its code; that stays \
                  mapped, and nothing leads there: `weir detach -p {pid}` with CAP_SYS_ADMIN (sudo) takes it out"
             );
         } else if report.left_mapped && self.given.options.is_verbose() {
             note!(
                 self.notices,
+                Detaching,
                 "some of weir's code stays mapped in the target: a thread may still return to it"
             );
         }

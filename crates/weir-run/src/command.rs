@@ -16,7 +16,7 @@ impl Shared {
         let (launched, exec) = Launched::start(words, search_path.as_deref(), self.mask)?;
         let mut guard = EndOnFailure { launched: Some(launched), has_begun: false };
         if let Some(left_out) = exec.left_out().filter(|_| !self.given.options.is_quiet()) {
-            note!(self.notices, "{left_out}");
+            note!(self.notices, Command, "{left_out}");
         }
         let mut target = exec.into_target(&self.plan.file_identities())?;
         // Ended while it is held: let go first, it would run.

@@ -220,6 +220,7 @@ impl Costs {
                 };
                 note!(
                     self.notices,
+                    Costs,
                     "{} {what} ({state}), to keep to the budget of {budget}{load}",
                     probe.probe
                 );
@@ -231,6 +232,7 @@ impl Costs {
         let (Some(share), Some(budget)) = (watched.watch.control().share(), watched.share) else { return };
         note!(
             self.notices,
+            Costs,
             "the budget of {budget} cannot be kept in process {}: probes take {} of its CPU time, and nothing is \
              left to be slowed; end the run, or trace less",
             watched.pid,
@@ -262,6 +264,7 @@ impl Costs {
         };
         note!(
             self.notices,
+            Costs,
             "probes take {} of the CPU time of process {pid}, most of it {}: {:.0} hits a second, {:.0} ns each; \
              --budget 1% would sample it",
             percent(share),

@@ -240,7 +240,11 @@ impl Flight {
             Err(error) => {
                 self.failed += 1;
                 let _ = fs::remove_dir_all(&hidden);
-                note!(self.notices, "no snapshot: {error:#}; the next one that is asked for is tried again");
+                note!(
+                    self.notices,
+                    Recording,
+                    "no snapshot: {error:#}; the next one that is asked for is tried again"
+                );
                 Err(format!("{error:#}"))
             }
         }
@@ -257,7 +261,7 @@ impl Flight {
             if fs::rename(&oldest, &hidden).is_ok()
                 && let Err(error) = fs::remove_dir_all(&hidden)
             {
-                note!(self.notices, "cannot remove {}: {error}", hidden.display());
+                note!(self.notices, Recording, "cannot remove {}: {error}", hidden.display());
             }
         }
     }

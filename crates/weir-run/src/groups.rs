@@ -83,7 +83,7 @@ impl Groups {
     /// What the numbers were: the trace has these alone.
     pub(crate) fn report(&self, notices: &Notices) {
         for (id, path) in &self.names {
-            note!(notices, "  cgroup_id {id}: {}", printable(path));
+            note!(notices, Recording, "  cgroup_id {id}: {}", printable(path));
         }
     }
 }

@@ -105,6 +105,7 @@ impl Intercept {
                 if shared.given.options.is_verbose() && are_many {
                     note!(
                         shared.notices,
+                        Processes,
                         "new processes run unprobed until weir finds them, since fanotify(7) is not available: {error}; \
                          run weir with CAP_SYS_ADMIN (sudo) to have them probed from their start"
                     );

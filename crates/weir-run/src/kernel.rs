@@ -194,7 +194,7 @@ impl Shared {
             let is_unmapped = |path: &&Path| run.unmapped.contains(*path) && !has_run(path);
             if let Some(path) = paths.first().filter(|_| paths.iter().all(is_unmapped)) {
                 let (name, path) = (&program.name, path.display());
-                note!(self.notices, "{name} never ran: no process was seen to map {path}");
+                note!(self.notices, Probes, "{name} never ran: no process was seen to map {path}");
             }
         }
     }
@@ -505,6 +505,7 @@ impl InKernelCourse {
             if let Err(failure) = shared.admit_in_kernel(process.pid, &process.plan) {
                 note!(
                     shared.notices,
+                    Processes,
                     "process {} executes another program, and is not traced any more: {failure}",
                     process.pid
                 );

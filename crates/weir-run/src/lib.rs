@@ -88,7 +88,7 @@ mod shared;
 
 pub use crate::costs::percent;
 pub use crate::failure::Failure;
-pub use crate::notice::{NotProbed, Notice, Notices};
+pub use crate::notice::{About, NotProbed, Notice, Notices};
 pub use crate::options::{Detail, Engine, Options, RecordOptions, SnapshotOptions, TriggerOptions};
 pub use crate::prepare::{Front, Planned, Run, Script, check_rule, check_triggers, compile, events, syntax};
 pub use crate::recorded::Recorded;

@@ -45,10 +45,10 @@ impl Followed {
     ) -> Followed {
         let of = of_process(named);
         if is_verbose && let Some(refusal) = attachment.loads_refused() {
-            note!(notices, "{of}{refusal}");
+            note!(notices, Probes, "{of}{refusal}");
         }
         if is_verbose && let Some(refusal) = attachment.filters_unseen() {
-            note!(notices, "{of}{refusal}");
+            note!(notices, Probes, "{of}{refusal}");
         }
         Followed {
             wanted,
@@ -70,6 +70,7 @@ impl Followed {
             self.vanished += probes;
             note!(
                 self.notices,
+                Probes,
                 "{}{probes} probes are gone from its text since {} ago at most: it has put that back, mapped it anew or dropped \
                  its pages (MADV_DONTNEED); calls since then are not counted",
                 self.of,
@@ -128,7 +129,7 @@ impl Followed {
         match done {
             // Where the target has ended, that is seen elsewhere.
             Ok(()) | Err(weir_probe::Error::TargetGone { .. } | weir_probe::Error::Replaced { .. }) => {}
-            Err(error) => note!(self.notices, "{}{what} failed: {error}", self.of),
+            Err(error) => note!(self.notices, Probes, "{}{what} failed: {error}", self.of),
         }
     }
 
@@ -147,7 +148,7 @@ impl Followed {
                 1 => String::new(),
                 many => format!(" and {} more", many - 1),
             };
-            note!(self.notices, "{}probed now, which was refused at first: {first}{more}", self.of);
+            note!(self.notices, Probes, "{}probed now, which was refused at first: {first}{more}", self.of);
         }
         self.retried += 1;
         self.take(outcomes, sites);
@@ -199,11 +200,12 @@ impl Followed {
     fn tell(&mut self, what: &str) {
         self.told += 1;
         if self.told <= TOLD_MAX {
-            note!(self.notices, "{}{what}", self.of);
+            note!(self.notices, Probes, "{}{what}", self.of);
         }
         if self.told == TOLD_MAX {
             note!(
                 self.notices,
+                Probes,
                 "{}what is loaded and unloaded from here on is counted, and not told one by one",
                 self.of
             );
@@ -230,7 +232,7 @@ impl Followed {
             };
             let (count, what) = (refused.len(), stages::places(sites));
             let lines = refused[..shown].concat();
-            note!(self.notices, "{}{count} {what} are not probed:{lines}{more}", self.of);
+            note!(self.notices, Probes, "{}{count} {what} are not probed:{lines}{more}", self.of);
         }
     }
 }

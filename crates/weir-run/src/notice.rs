@@ -21,34 +21,117 @@ use crate::recorded::Snapshots;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The script is compiled: so many places of what (`functions`, `places`), compiled and planned in these times.
-    Compiled { places: usize, what: &'static str, compiled: Duration, planned: Duration },
+    /// The script is compiled, and its places are planned.
+    Compiled {
+        /// Places that the script names.
+        places: usize,
+        /// What they are: `functions` or `places`.
+        what: &'static str,
+        /// From the script's text to code, with looking up what it names.
+        compiled: Duration,
+        /// Deciding how each place is patched.
+        planned: Duration,
+    },
     /// A text (the script, a filter) has something about it that its author may not have meant.
-    Warnings { source: SourceFile, warnings: Vec<Diagnostic> },
-    /// Probes are in. `process` is none where the run has no other.
-    Attached { process: Option<i32>, probes: usize, took: Duration, stops: Stops },
+    Warnings {
+        /// The text.
+        source: SourceFile,
+        /// What is said of it, with places in it.
+        warnings: Vec<Diagnostic>,
+    },
+    /// Probes are in.
+    Attached {
+        /// None where the run has no other.
+        process: Option<i32>,
+        /// Places that are probed.
+        probes: usize,
+        /// From the first look at the process to the last patch.
+        took: Duration,
+        /// How long its threads were held.
+        stops: Stops,
+    },
     /// Probes are out again.
-    Detached { pid: i32, probes: usize, took: Duration, stops: Stops },
+    Detached {
+        /// The process.
+        pid: i32,
+        /// Places that were probed.
+        probes: usize,
+        /// From the first patch that is undone to the last.
+        took: Duration,
+        /// How long its threads were held.
+        stops: Stops,
+    },
     /// What cannot be probed, where it was asked for.
     NotProbed(NotProbed),
     /// A process that was given is left out of the run, which goes on with others.
-    NotTraced { pid: i32, failure: Failure },
+    NotTraced {
+        /// The process.
+        pid: i32,
+        /// Why.
+        failure: Failure,
+    },
     /// A process came into the run, or could not.
     Process(ProcessLine),
     /// How the command ended by itself.
     CommandEnded(Ended),
-    /// So many of what the text names were lost.
-    Lost { count: u64, what: String },
-    /// A flight recorder has written what was in its rings. `name` is that of the folder, `what` its contents, `why` who asked.
-    Snapshot { name: String, what: String, why: &'static str },
+    /// Records, keys or hits were lost.
+    Lost {
+        /// How many.
+        count: u64,
+        /// What they are, and why they were lost.
+        what: String,
+    },
+    /// A flight recorder has written what was in its rings.
+    Snapshot {
+        /// Of the folder.
+        name: String,
+        /// What is in it.
+        what: String,
+        /// Who asked for it.
+        why: &'static str,
+    },
     /// What a recording came to.
     Recorded(Recorded),
     /// What a flight recorder came to.
     Snapshots(Snapshots),
-    /// What a run has covered. `is_brief`: only what is not as it should be.
-    Summary { summary: Box<Summary>, is_brief: bool },
+    /// What a run has covered.
+    Summary {
+        /// Probes, processes and losses, with the figures.
+        summary: Box<Summary>,
+        /// Only what is not as it should be is shown.
+        is_brief: bool,
+    },
     /// Anything else.
-    Note(String),
+    Note {
+        /// What it is about.
+        about: About,
+        /// What there is to say.
+        text: String,
+    },
+}
+
+/// What a [`Notice::Note`] is about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum About {
+    /// Which processes are traced: one is left out, waited for, taken over, or executes another program.
+    Processes,
+    /// The command that the run has started.
+    Command,
+    /// Probes that are gone, refused or retried in a process, also those in a library that it loads or unloads.
+    Probes,
+    /// What threads of a traced process were held for, or may not be asked for any more (seccomp).
+    Target,
+    /// Taking probes out: what failed, and what stays behind.
+    Detaching,
+    /// Maps of the script.
+    Maps,
+    /// What probes cost, and the budget.
+    Costs,
+    /// The trace or the snapshots that are written.
+    Recording,
+    /// What events have asked for (`--start-on` and others).
+    Triggers,
 }
 
 /// Places of a script that are not probed, in one process.
@@ -57,8 +140,9 @@ pub enum Notice {
 pub struct NotProbed {
     /// None where the run has no other.
     pub process: Option<i32>,
-    /// All places that the script names, and what they are (`functions`, `places`).
+    /// All places that the script names.
     pub places: usize,
+    /// `functions` or `places`.
     pub what: &'static str,
     /// How many are not probed, by the code of the reason.
     pub refused: BTreeMap<String, u64>,
@@ -145,7 +229,7 @@ impl fmt::Display for Notice {
                 let worse = [processes, summary.unloaded(), summary.lost(), summary.slowed()].concat();
                 f.write_str(&without_name(&worse))
             }
-            Notice::Note(text) => f.write_str(text),
+            Notice::Note { text, .. } => f.write_str(text),
         }
     }
 }
@@ -183,10 +267,10 @@ impl fmt::Debug for Notices {
     }
 }
 
-/// Sends a [`Notice::Note`], whose text is formatted as by `format!`.
+/// Sends a [`Notice::Note`] about something, whose text is formatted as by `format!`.
 macro_rules! note {
-    ($notices:expr, $($parts:tt)*) => {
-        $notices.send($crate::notice::Notice::Note(format!($($parts)*)))
+    ($notices:expr, $about:ident, $($parts:tt)*) => {
+        $notices.send($crate::notice::Notice::Note { about: $crate::notice::About::$about, text: format!($($parts)*) })
     };
 }
 pub(crate) use note;

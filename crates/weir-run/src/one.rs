@@ -58,11 +58,13 @@ impl One {
             None => {}
             Some(Filter::Asked | Filter::Seen) => note!(
                 self.followed.notices,
+                Target,
                 "process {pid} has installed a system call filter: from now on weir's code in it makes no system call; reads \
                  of memory, stacks, comm and the like are refused, and counted"
             ),
             Some(Filter::Strict) => note!(
                 self.followed.notices,
+                Target,
                 "process {pid} has entered seccomp's strict mode: from now on weir's code in it makes no system call and reads \
                  no clock; reads of memory, stacks, comm, times and the like are refused, and counted, and no hit is timed"
             ),

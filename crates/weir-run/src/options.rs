@@ -20,7 +20,9 @@ pub struct Options {
     pub processes: Vec<ProcessSpec>,
     /// Those in these control groups, units of systemd and containers, now and later.
     pub cgroups: Vec<String>,
+    /// Names of units: each is exactly that one.
     pub units: Vec<String>,
+    /// Names or ids of containers, as `docker ps` shows them.
     pub containers: Vec<String>,
     /// Children of traced processes.
     pub follow: Option<Follow>,
@@ -30,6 +32,7 @@ pub struct Options {
     pub command: Option<Vec<String>>,
     /// Clauses at events run only where this holds.
     pub filter: Option<String>,
+    /// Whose rules of comparing, numbers and patterns hold in `filter`.
     pub dialect: Dialect,
     /// The same by an eBPF program: FILE or FILE:NAME.
     pub program: Option<String>,
@@ -37,9 +40,11 @@ pub struct Options {
     pub budget: Option<Budget>,
     /// A policy beside the administrator's.
     pub policy: Option<PathBuf>,
+    /// Where the script's probes run.
     pub engine: Engine,
     /// [`Start::view`](crate::Start::view) is going to be given.
     pub has_view: bool,
+    /// How much is reported besides the script's output.
     pub detail: Detail,
     /// How often each probe ran is counted, for the summary.
     pub counts_hits: bool,
@@ -64,6 +69,7 @@ pub enum Engine {
 pub enum Detail {
     /// Only what went wrong.
     Quiet,
+    /// What was probed where that is not all, who came, and what was lost.
     #[default]
     Normal,
     /// Each place that is not probed, and what probing took.
@@ -132,10 +138,13 @@ const INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordOptions {
+    /// An event is recorded if one of them names it, and its filter holds.
     pub rules: Vec<Rule>,
+    /// What each event carries besides its fields, in this order.
     pub contexts: Vec<Context>,
     /// The folder of the trace: new, or empty. Of a flight recorder, that of its snapshots.
     pub output: PathBuf,
+    /// How the trace is written.
     pub format: Format,
     /// How streams are cut into files.
     pub limits: Limits,
@@ -145,6 +154,7 @@ pub struct RecordOptions {
     pub blocking: Option<Duration>,
     /// Events stay in the rings until a snapshot is asked for.
     pub snapshots: Option<SnapshotOptions>,
+    /// What events do besides.
     pub triggers: TriggerOptions,
     /// The recording session that this is a part of: its name.
     pub session: Option<String>,
@@ -160,6 +170,7 @@ pub struct SnapshotOptions {
     pub after: Duration,
     /// Events ask for one in this time.
     pub interval: Duration,
+    /// One more is written when the run ends.
     pub at_end: bool,
     /// Of more than so many the oldest is removed.
     pub kept: u64,
@@ -169,13 +180,19 @@ pub struct SnapshotOptions {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TriggerOptions {
+    /// Begins the recording, of which nothing is kept before.
     pub start_on: Option<String>,
+    /// Ends it.
     pub stop_on: Option<String>,
+    /// Has the next folder begun.
     pub rotate_on: Option<String>,
+    /// The least time between two folders that events ask for.
     pub rotate_interval: Duration,
+    /// Has the command of `run` run.
     pub run_on: Option<String>,
     /// The command that `run_on` runs, with `sh -c`.
     pub run: Option<String>,
+    /// The least time between two runs of it.
     pub run_interval: Duration,
 }
 

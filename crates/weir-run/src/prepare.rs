@@ -25,7 +25,7 @@ use crate::event::Event;
 use crate::failure::Failure;
 use crate::flight::Flight;
 use crate::groups::Groups;
-use crate::notice::{Notice, Notices};
+use crate::notice::{About, Notice, Notices};
 use crate::options::{Engine, Options, RecordOptions, TriggerOptions};
 use crate::plan::{Given, Plan};
 use crate::recorder::Recorder;
@@ -238,7 +238,9 @@ impl Planned {
             script: &given.source.text,
             probes: &probes,
             is_verbose: given.options.is_verbose(),
-            warn: notes::Warn::with(move |warning| warned.send(Notice::Note(warning.to_owned()))),
+            warn: notes::Warn::with(move |warning| {
+                warned.send(Notice::Note { about: About::Recording, text: warning.to_owned() })
+            }),
         };
         let groups =
             plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);

@@ -281,7 +281,11 @@ impl Shared {
         let was_replaced = command.is_none() && roll.counts().execs > 0;
         let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty() && !was_replaced;
         if is_nothing && never.is_none() && !self.given.options.is_quiet() {
-            note!(self.notices, "nothing was probed: no process of the run had what the script names");
+            note!(
+                self.notices,
+                Probes,
+                "nothing was probed: no process of the run had what the script names"
+            );
         }
         let (pending, is_detached) =
             targets.detach(&|one, undone, start| self.tell_undone(one, undone, start.elapsed()));
@@ -321,7 +325,12 @@ impl Shared {
         let awaited: BTreeSet<String> = awaited.filter(|path| !mapped.contains(path)).collect();
         if !awaited.is_empty() && !self.given.options.is_quiet() {
             let names: Vec<&str> = awaited.iter().map(String::as_str).collect();
-            note!(self.notices, "the command does not map {} yet; waiting for an exec", names.join(", "));
+            note!(
+                self.notices,
+                Command,
+                "the command does not map {} yet; waiting for an exec",
+                names.join(", ")
+            );
         }
         let armed = self.each(prepared, replaced, |pid, (prepared, plan)| {
             let arm = |prepared: Prepared, plan: Rc<Plan>| match self.subjects.selection.follow.is_on() {

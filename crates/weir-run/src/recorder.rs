@@ -465,7 +465,7 @@ impl Recorder {
                 true => "what was written before is whole, the trace ends there",
                 false => "the trace is gone, and nothing is recorded any more",
             };
-            note!(self.notices, "{:#}; {then}", anyhow!(error));
+            note!(self.notices, Recording, "{:#}; {then}", anyhow!(error));
         }
     }
 }

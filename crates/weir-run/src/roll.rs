@@ -224,7 +224,12 @@ impl Roll {
         if is_nobody && self.shared.subjects.selection.is_standing() && !is_quiet {
             let rules: Vec<String> =
                 self.shared.subjects.selection.rules.iter().map(ToString::to_string).collect();
-            note!(self.shared.notices, "no process is traced yet; waiting for {}", rules.join(", or "));
+            note!(
+                self.shared.notices,
+                Processes,
+                "no process is traced yet; waiting for {}",
+                rules.join(", or ")
+            );
         }
         Ok(self.tell(lines))
     }
@@ -298,6 +303,7 @@ impl Roll {
             let meant: Vec<String> = self.shared.subjects.selection.users.meant().iter().map(name).collect();
             note!(
                 self.shared.notices,
+                Processes,
                 "process {} ({}) of user {} is left out: by name this run traces the processes of user {}; --any-user traces all",
                 left.pid,
                 printable(&left.comm),
@@ -418,6 +424,7 @@ impl Roll {
             if !self.shared.given.options.is_quiet() {
                 note!(
                     self.shared.notices,
+                    Processes,
                     "process {pid} was taken over by a recording that failed, and is attached to again: what came in {} at most is missing here",
                     ms(since)
                 );
@@ -476,6 +483,7 @@ impl Roll {
         if !self.shared.given.options.is_quiet() {
             note!(
                 self.shared.notices,
+                Processes,
                 "process {pid} executed another program; it is traced again if that has what is probed"
             );
         }
@@ -497,7 +505,11 @@ impl Roll {
             let untraced_for = self.untraced.get_or_insert_with(Instant::now).elapsed();
             let is_due = untraced_for >= UNTRACED_AFTER && !self.shared.given.options.is_quiet();
             if is_due && !std::mem::replace(&mut self.is_untraced_told, true) {
-                note!(self.shared.notices, "the command runs on, and nothing of it is traced any more");
+                note!(
+                    self.shared.notices,
+                    Command,
+                    "the command runs on, and nothing of it is traced any more"
+                );
             }
             self.alone = None;
             return false;

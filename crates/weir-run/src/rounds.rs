@@ -220,7 +220,7 @@ impl Rounds {
         if let Some((map, error)) = growth.refused.filter(|_| !self.is_outgrown) {
             self.is_outgrown = true;
             let name = &segment.layout().maps[map].spec.name;
-            note!(self.shared.notices, "map {name} cannot grow: {error}; new keys will be lost");
+            note!(self.shared.notices, Maps, "map {name} cannot grow: {error}; new keys will be lost");
         }
     }
 

@@ -24,6 +24,7 @@ impl Start {
         Start::with(Report::new(Box::new(BufWriter::new(out)), Format::Text))
     }
 
+    /// By a report, which has its writer and its format.
     pub fn with(report: Report<Box<dyn Write>>) -> Start {
         Start { report, view: None, supervisor: None }
     }
@@ -55,6 +56,7 @@ pub trait View {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Shown {
+    /// What probes cost, by process.
     pub figures: Figures,
     /// Traced processes.
     pub processes: usize,

@@ -18,9 +18,11 @@ pub trait Supervisor {
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
     /// What was asked for since the last time; waits for nothing.
     fn hear(&mut self) -> Result<Heard, Failure>;
+    /// Takes an answer, or something that the run does of its own accord.
     fn say(&mut self, said: Said<'_>);
     /// It is time to write counts.
     fn is_due(&self) -> bool;
+    /// Keeps the counts of the recording, for who asks how it stands.
     fn write(&mut self, counts: &Counts);
 }
 
@@ -59,6 +61,7 @@ pub enum Said<'a> {
 /// A weir that records before this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Before {
+    /// Its number.
     pub pid: u32,
     /// When it began, in the kernel's ticks: its number may be another's one day.
     pub start: u64,

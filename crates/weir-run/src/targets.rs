@@ -142,6 +142,7 @@ impl Targets {
                     let pid = one.pid();
                     note!(
                         one.followed.notices,
+                        Detaching,
                         "detaching failed: {error}; `weir detach -p {pid}` tries again"
                     );
                     is_detached = false;

@@ -18,6 +18,7 @@ use crate::failure::Failure;
 /// A filter that can be read.
 #[derive(Debug)]
 pub struct Text {
+    /// As it was given, for messages that show it.
     pub source: SourceFile,
     dialect: Dialect,
     uses: Vec<FieldUse>,
@@ -35,6 +36,7 @@ pub struct Offer {
 }
 
 impl Text {
+    /// A filter that messages call `<filter>`. An error where it cannot be read.
     pub fn parse(text: &str, dialect: Dialect) -> Result<Text, Failure> {
         Text::parse_as("<filter>", text, dialect)
     }
@@ -134,6 +136,7 @@ pub struct Told {
 const TOLD_MAX: usize = 20;
 
 impl Told {
+    /// What is wrong with the filter at one event: each fault once, whatever number of events has it.
     pub fn add(&mut self, diagnostics: Vec<Diagnostic>, event: &Event) {
         for diagnostic in diagnostics {
             if self.said.len() < TOLD_MAX && !self.said.contains(&diagnostic) {

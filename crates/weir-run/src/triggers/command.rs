@@ -122,11 +122,12 @@ impl Commands {
         }
         let (command, asked) = (&self.command, word(segment, self.asked, 0));
         if is_late {
-            note!(self.notices, "`{command}` still runs, and is not waited for");
+            note!(self.notices, Triggers, "`{command}` still runs, and is not waited for");
         }
         if asked > self.seen {
             note!(
                 self.notices,
+                Triggers,
                 "{} events asked for `{command}`, which was not run again",
                 asked - self.seen
             );
@@ -137,6 +138,7 @@ impl Commands {
             let times = if self.runs == 1 { "once".to_owned() } else { format!("{} times", self.runs) };
             note!(
                 self.notices,
+                Triggers,
                 "  {asked} events asked for `{command}`, which was run {times}{failed} (--run-on)"
             );
         }
@@ -166,7 +168,7 @@ impl Commands {
         };
         if let Some(how) = how {
             self.failed += 1;
-            note!(self.notices, "`{}` {how} ({event}, --run-on)", self.command);
+            note!(self.notices, Triggers, "`{}` {how} ({event}, --run-on)", self.command);
         }
         self.running = None;
     }
@@ -189,7 +191,12 @@ impl Commands {
             Ok(pid) => self.running = Some(Running { pid, event }),
             Err(error) => {
                 self.failed += 1;
-                note!(self.notices, "`{}` could not be started: {error:#} ({event}, --run-on)", self.command);
+                note!(
+                    self.notices,
+                    Triggers,
+                    "`{}` could not be started: {error:#} ({event}, --run-on)",
+                    self.command
+                );
             }
         }
     }

@@ -157,7 +157,7 @@ impl Part for Watch {
             let say = |map: usize, what: &str| {
                 let count = word(segment, map, 0);
                 if count > 0 {
-                    note!(self.notices, "  {count} {what}");
+                    note!(self.notices, Triggers, "  {count} {what}");
                 }
             };
             say(gate.started, "events started the recording (--start-on)");
