@@ -70,7 +70,11 @@ impl Prefix {
         for name in ["weir-bpf.pc", "weir-bpf-static.pc"] {
             let template = fs::read_to_string(crate_root.join(format!("{name}.in"))).unwrap();
             let text = template.replace("@PREFIX@", &prefix.display().to_string());
-            fs::write(prefix.join("lib/pkgconfig").join(name), text.replace("@VERSION@", "0.1.0")).unwrap();
+            fs::write(
+                prefix.join("lib/pkgconfig").join(name),
+                text.replace("@VERSION@", env!("CARGO_PKG_VERSION")),
+            )
+            .unwrap();
         }
         Prefix(prefix)
     }
