@@ -9,6 +9,8 @@
 //! Deliberately not here: attaching to processes, and kernel programs; the interface is for programs that are run by
 //! the caller, on the caller's data.
 
+#![deny(missing_docs)]
+
 mod error;
 
 mod object;
@@ -24,8 +26,11 @@ use crate::object::{Engine, MapNumber, Object, Program};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Options {
+    /// Bytes of this structure, as the caller was compiled.
     pub size: usize,
+    /// BTF of the kernel that CO-RE is answered from; null: this kernel's.
     pub btf: *const c_void,
+    /// Its bytes.
     pub btf_size: usize,
 }
 
@@ -33,20 +38,28 @@ pub struct Options {
 #[derive(Debug)]
 #[repr(C)]
 pub struct MapInfo {
+    /// Of the map; valid as long as the object.
     pub name: *const c_char,
+    /// `BPF_MAP_TYPE_*`.
     pub kind: u32,
+    /// Bytes of a key.
     pub key_size: u32,
+    /// Bytes of a value.
     pub value_size: u32,
+    /// Elements that it has room for; of a ring, its bytes.
     pub max_entries: u32,
+    /// `BPF_F_*`.
     pub flags: u32,
 }
 
+/// The version of the library, as text that is always valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_bpf_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
+/// What was wrong with the last call of this thread that failed, as text that is valid until the next one that fails.
 #[unsafe(no_mangle)]
 pub extern "C" fn weir_bpf_error() -> *const c_char {
     error::last()

@@ -4,41 +4,93 @@ use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 
 use crate::limits;
 
+/// Why a module has no program.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CodegenError {
     /// A bug of whoever built the module.
     #[error("the module is not valid: {}", .0.join("; "))]
     Invalid(Vec<String>),
+    /// The ring has a size that no ring has.
     #[error("a ring of {bytes} bytes: a power of two from {RING_BYTES_MIN} to {RING_BYTES_MAX} is wanted")]
-    Ring { bytes: u32 },
+    Ring {
+        /// What was asked for.
+        bytes: u32,
+    },
+    /// A clause reads a map whose values are one for each CPU.
     #[error("{clause}: reading a per-CPU aggregation inside a probe is not supported yet ({map})")]
-    ReadsPerCpu { clause: String, map: String },
+    ReadsPerCpu {
+        /// The probe, as it is written.
+        clause: String,
+        /// The map, with its sigil.
+        map: String,
+    },
     #[error(
         "{clause}: delete({map}): a per-CPU aggregation without a key can only be cleared, by clear({map})"
     )]
-    DeletesPerCpu { clause: String, map: String },
+    /// A clause deletes from such a map in a way that would lose what another CPU adds.
+    DeletesPerCpu {
+        /// The probe, as it is written.
+        clause: String,
+        /// The map, with its sigil.
+        map: String,
+    },
     #[error(
         "{clause}: its keys, strings and values need {bytes} bytes of stack, and a program has {max}{}",
         beside_callee(*.max)
     )]
-    Stack { clause: String, bytes: u32, max: u32 },
+    /// A clause needs more stack than a program has.
+    Stack {
+        /// The probe, as it is written.
+        clause: String,
+        /// What its values need.
+        bytes: u32,
+        /// What a program has.
+        max: u32,
+    },
     #[error(
         "{clause}: its strings need {bytes} bytes at once, and the limit is {max}",
         max = limits::SCRATCH_BYTES_MAX
     )]
-    Scratch { clause: String, bytes: u32 },
+    /// A clause needs more scratch memory than there is.
+    Scratch {
+        /// The probe, as it is written.
+        clause: String,
+        /// What its strings and keys need.
+        bytes: u32,
+    },
+    /// A record would seldom find room.
     #[error("{clause}: it needs a record of {bytes} bytes, and the ring takes {max}")]
-    Record { clause: String, bytes: u32, max: u32 },
+    Record {
+        /// The probe, as it is written.
+        clause: String,
+        /// Of the record.
+        bytes: u32,
+        /// Half of the ring.
+        max: u32,
+    },
     #[error(
         "the tables of its patterns need {bytes} bytes, and the limit is {max}",
         max = limits::AUTOMATA_BYTES_MAX
     )]
-    Automata { bytes: usize },
+    /// The regular expressions of the script are too many or too large.
+    Automata {
+        /// Of all tables.
+        bytes: usize,
+    },
     /// A bug of whoever calls.
     #[error("{clause}: it calls a program, and none was given")]
-    NoCallee { clause: String },
+    NoCallee {
+        /// The probe, as it is written.
+        clause: String,
+    },
+    /// A clause has come to more instructions than jumps reach over.
     #[error("{clause}: {insns} instructions, and the limit is {max}", max = limits::INSNS_MAX)]
-    TooLong { clause: String, insns: usize },
+    TooLong {
+        /// The probe, as it is written.
+        clause: String,
+        /// Instructions that it came to.
+        insns: usize,
+    },
 }
 
 fn beside_callee(max: u32) -> &'static str {

@@ -21,6 +21,7 @@
 //!
 //! Refused with a message: reading a per-CPU aggregation, deleting a scalar one, more memory than a program has.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod allocate;
@@ -120,6 +121,7 @@ impl Default for Options {
 /// The program that clauses call ([`weir_ir::Op::CallProgram`]), with its functions behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct Callee<'a> {
+    /// Its functions follow each other; the first is entered.
     pub insns: &'a [Insn],
     /// What its instructions number; they come behind all others of the object.
     pub maps: &'a [MapSpec],

@@ -46,13 +46,17 @@ pub const GLOBAL_NO_KEY: i32 = 40;
 
 /// Bytes of an entry of `.hits`, and the offsets in it.
 pub const HITS_BYTES: u32 = 16;
+/// Offset in the value: runs at entries.
 pub const HITS_ENTRIES: i32 = 0;
+/// Offset in the value: runs at returns.
 pub const HITS_RETURNS: i32 = 8;
 
 /// Bytes that `.events` has for each event, and the offsets in them: records that the ring had no room for, and texts and
 /// sequences that were cut.
 pub const EVENT_BYTES: u32 = 16;
+/// Offset in the value: events that the ring had no room for.
 pub const EVENT_LOST: i32 = 0;
+/// Offset in the value: events of which a string or an array was cut.
 pub const EVENT_CUT: i32 = 8;
 
 /// Where the counts of an event begin.

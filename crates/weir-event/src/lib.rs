@@ -9,6 +9,7 @@
 //!
 //! Programs that record events with all their fields write other records: [`recorded`].
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod recorded;
@@ -43,11 +44,17 @@ pub struct SiteName {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Type {
     /// 8 bytes.
-    Int { signed: bool },
+    Int {
+        /// How it is printed and compared.
+        signed: bool,
+    },
     /// 8 bytes: a floating-point number (IEEE 754 binary64).
     Double,
     /// A NUL-padded string of so many bytes (a multiple of 8).
-    Str { bytes: u32 },
+    Str {
+        /// Of its place; the text ends at the first NUL.
+        bytes: u32,
+    },
     /// 8 bytes: an attach cookie, printed as the full probe name.
     Probe,
     /// 8 bytes: an attach cookie, printed as the function's name.
@@ -63,6 +70,7 @@ pub enum Type {
 /// How a stack is recorded and printed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct StackForm {
+    /// How it is printed.
     pub mode: StackMode,
     /// Most frames, up to [`STACK_FRAMES_MAX`].
     pub frames: u32,
@@ -84,6 +92,7 @@ impl StackMode {
     pub const NAMES: [(StackMode, &'static str); 3] =
         [(StackMode::Bpftrace, "bpftrace"), (StackMode::Perf, "perf"), (StackMode::Raw, "raw")];
 
+    /// As scripts write it.
     pub fn name(self) -> &'static str {
         match self {
             StackMode::Bpftrace => "bpftrace",
@@ -103,8 +112,11 @@ pub const STACK_TABLES: u32 = 3;
 /// number of the stack in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StackId {
+    /// The process whose stack it is.
     pub pid: u32,
+    /// The table of stacks that has it.
     pub table: u32,
+    /// Its place there.
     pub number: u32,
 }
 
@@ -121,7 +133,9 @@ impl StackId {
 }
 
 impl Type {
+    /// A signed integer.
     pub const I64: Type = Type::Int { signed: true };
+    /// An unsigned integer.
     pub const U64: Type = Type::Int { signed: false };
 
     /// Bytes of a value of this type, a multiple of 8.
@@ -140,6 +154,7 @@ impl Type {
 pub struct Field {
     /// Byte offset from the start of the record.
     pub offset: u32,
+    /// What is there.
     pub ty: Type,
 }
 
@@ -147,19 +162,48 @@ pub struct Field {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     /// `printf(format, …)`.
-    Printf { format: String, args: Vec<Field> },
+    Printf {
+        /// As the script has it.
+        format: String,
+        /// Where each argument is in the record.
+        args: Vec<Field>,
+    },
     /// `print(expression)`.
-    PrintValue { value: Field },
+    PrintValue {
+        /// Where it is in the record.
+        value: Field,
+    },
     /// `print(@map[, top[, div]])`; 0 where not given.
-    PrintMap { map: usize, top: u64, div: u64 },
+    PrintMap {
+        /// Index in the schema.
+        map: usize,
+        /// So many entries with the greatest values; 0: all.
+        top: u64,
+        /// Values are divided by it; 0 and 1: they are not.
+        div: u64,
+    },
     /// `print(@map[key])`.
-    PrintMapKey { map: usize, key: Field },
+    PrintMapKey {
+        /// Index in the schema.
+        map: usize,
+        /// Where it is in the record.
+        key: Field,
+    },
     /// `clear(@map)`.
-    ClearMap { map: usize },
+    ClearMap {
+        /// Index in the schema.
+        map: usize,
+    },
     /// `zero(@map)`.
-    ZeroMap { map: usize },
+    ZeroMap {
+        /// Index in the schema.
+        map: usize,
+    },
     /// `exit([code])`.
-    Exit { code: Option<Field> },
+    Exit {
+        /// Where it is in the record; none: 0.
+        code: Option<Field>,
+    },
 }
 
 /// What one of the script's maps holds.
@@ -171,6 +215,7 @@ pub struct MapSchema {
     pub map_index: u32,
     /// None for a scalar map (`@x`).
     pub key: Option<Type>,
+    /// What an entry holds.
     pub value: MapValue,
 }
 
@@ -183,20 +228,42 @@ pub enum MapValue {
     /// Per-CPU. Word 0: count.
     Count,
     /// Per-CPU. Word 0: sum, word 1: number of values.
-    Sum { signed: bool },
+    Sum {
+        /// Of what is added up.
+        signed: bool,
+    },
     /// Per-CPU. As `Sum`; printed as sum / number.
-    Avg { signed: bool },
+    Avg {
+        /// Of what is averaged.
+        signed: bool,
+    },
     /// Per-CPU. As `Sum`; printed as count, average, total.
-    Stats { signed: bool },
+    Stats {
+        /// Of what is added up and averaged.
+        signed: bool,
+    },
     /// Not per-CPU. Word 0: the complement of `encode(x)`'s maximum, kept as a growing u64: for signed,
     /// `encode(x) = !(x ^ i64::MIN)`; for unsigned `!x`. Word 1: number of values (0 = never set).
-    Min { signed: bool },
+    Min {
+        /// Of what is compared.
+        signed: bool,
+    },
     /// Not per-CPU. Word 0: maximum of `encode(x)`: for signed `x ^ i64::MIN`, for unsigned `x`. Word 1: number.
-    Max { signed: bool },
+    Max {
+        /// Of what is compared.
+        signed: bool,
+    },
     /// Per-CPU. 66 words, log2 buckets: 0: x < 0, 1: x = 0, 2: x = 1, n: 2^(n-2) ≤ x < 2^(n-1).
     Hist,
     /// Per-CPU. `2 + (max - min) / step` words (rounded up): below min, each step, at or above max.
-    Lhist { min: i64, max: i64, step: i64 },
+    Lhist {
+        /// Where the first bucket begins.
+        min: i64,
+        /// Where the last one ends.
+        max: i64,
+        /// What each covers.
+        step: i64,
+    },
 }
 
 impl MapValue {

@@ -124,6 +124,7 @@ enum Shape {
 }
 
 impl Reader {
+    /// Of the events of a recording, by their numbers.
     pub fn new(events: &[Schema]) -> Reader {
         let shape = |event: &Schema| match is_fixed(event) {
             true => Shape::Fixed { bytes: bytes_max(event) as usize },

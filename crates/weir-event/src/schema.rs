@@ -7,7 +7,9 @@
 /// One kind of event.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Schema {
+    /// The first part of its name.
     pub provider: String,
+    /// The second part of its name.
     pub event: String,
     /// `None` where the program does not say.
     pub level: Option<Level>,
@@ -18,18 +20,23 @@ pub struct Schema {
 /// One named value of an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Field {
+    /// As the tracepoint has it.
     pub name: String,
+    /// What is there.
     pub ty: Type,
     /// Number of its slot; a sequence has its number of elements in the slot behind, and a stack has none.
     pub slot: u8,
+    /// How integers are shown.
     pub form: Form,
 }
 
 /// How the numbers of a field are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Form {
+    /// To base 10.
     #[default]
     Decimal,
+    /// To base 16, with `0x`.
     Hexadecimal,
     /// An array or a sequence of bytes is characters (UTF-8).
     Text,
@@ -40,6 +47,7 @@ pub enum Form {
 pub struct Level(u8);
 
 impl Level {
+    /// Of the levels, by number, as LTTng writes them.
     pub const NAMES: [&str; 15] = [
         "emerg",
         "alert",
@@ -69,10 +77,12 @@ impl Level {
         Some(Level(number as u8))
     }
 
+    /// LTTng's: the greater, the less it matters.
     pub fn number(self) -> u8 {
         self.0
     }
 
+    /// As LTTng writes it.
     pub fn name(self) -> &'static str {
         Level::NAMES[usize::from(self.0)]
     }
@@ -83,11 +93,14 @@ impl Level {
 pub enum Type {
     /// 1, 2, 4 or 8 bytes.
     Int {
+        /// So many.
         bytes: u8,
+        /// How it is shown and compared.
         signed: bool,
     },
     /// 4 or 8 bytes, IEEE 754.
     Float {
+        /// So many.
         bytes: u8,
     },
     /// Bytes that end in a NUL, at an address that nobody vouches for: it is read safely, and may be 0.
@@ -97,24 +110,34 @@ pub enum Type {
     Text,
     /// An integer whose values have names, each for a range from the first to the last.
     Enum {
+        /// Of the integer.
         bytes: u8,
+        /// How its values are compared.
         signed: bool,
+        /// Each with its first and its last value.
         labels: Vec<(String, i64, i64)>,
     },
+    /// Elements next to each other, of a number that is part of the type.
     Array {
+        /// Of each.
         element: Box<Type>,
+        /// How many.
         count: u32,
     },
+    /// The same, of a number that the event has.
     Sequence {
+        /// Of each.
         element: Box<Type>,
     },
     /// Where the event was, and the return addresses of the calls that led there, innermost first, so many at most. It is no value of the
     /// program's and has no slot: whoever records the event adds it.
     Stack {
+        /// The most.
         frames: u32,
     },
     /// Fields with their offsets in bytes.
     Struct {
+        /// Name, offset and type of each.
         fields: Vec<(String, u32, Type)>,
     },
 }

@@ -22,25 +22,35 @@ pub struct Ast {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub(crate) u32);
 
+/// One expression of a filter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
+    /// What it is.
     pub kind: NodeKind,
+    /// Where it stands in the text.
     pub span: Span,
     /// Operators on the longest way down.
     pub(crate) depth: u32,
 }
 
+/// Kinds of expressions.
 #[derive(Clone, PartialEq, Debug)]
 pub enum NodeKind {
+    /// A number without a fraction.
     Int(u64),
+    /// A number with one.
     Float(f64),
+    /// A string, in which stars may stand for anything.
     Str(Pattern),
     /// Behind `=~` and `!~`: as written, without the quotes.
     Regex(String),
+    /// A field of the event.
     Field(Path),
     /// `$ctx.name`, without the `$ctx.`.
     Context(String),
+    /// An operator before its operand.
     Unary(UnaryOp, NodeId),
+    /// An operator between its operands.
     Binary(BinaryOp, NodeId, NodeId),
     /// `x in (1, 2, 10..20)`.
     In(NodeId, Vec<Item>),
@@ -49,57 +59,88 @@ pub enum NodeKind {
 /// A field, or a part of one: `a.b[3]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Path {
+    /// Of the field.
     pub name: String,
+    /// From there to the part that is meant.
     pub steps: Vec<Step>,
 }
 
 /// One way further into a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
+    /// A member or an element.
     pub kind: StepKind,
+    /// Where it stands in the text.
     pub span: Span,
 }
 
+/// Kinds of steps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StepKind {
+    /// `.name`.
     Member(String),
+    /// `[3]`.
     Index(u64),
 }
 
 /// A constant of a list, or a range of them, to which both ends belong.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Item {
+    /// The value, or the first of a range.
     pub from: Constant,
+    /// The last of a range; none: it is one value.
     pub to: Option<Constant>,
+    /// Where it stands in the text.
     pub span: Span,
 }
 
+/// What `in` compares with.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Constant {
+    /// A number without a fraction, with its sign.
     Int(i128),
+    /// A number with one.
     Float(f64),
+    /// A string, in which stars may stand for anything.
     Str(Pattern),
 }
 
 /// Behind a filter's condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clause {
+    /// What it asks for.
     pub kind: ClauseKind,
+    /// Where it stands in the text.
     pub span: Span,
 }
 
+/// What may follow a condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClauseKind {
     /// `sample 1/100`: so many of so many.
-    Sample { kept: u64, of: u64 },
+    Sample {
+        /// So many.
+        kept: u64,
+        /// Of so many.
+        of: u64,
+    },
     /// `rate 100/s`: so many in a unit of time.
-    Rate { count: u64, unit: TimeUnit },
+    Rate {
+        /// So many.
+        count: u64,
+        /// In so long.
+        unit: TimeUnit,
+    },
 }
 
+/// Times in which events are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeUnit {
+    /// `s`.
     Second,
+    /// `m`.
     Minute,
+    /// `h`.
     Hour,
 }
 
@@ -111,11 +152,13 @@ impl TimeUnit {
         (TimeUnit::Hour, "h", 3_600_000_000_000),
     ];
 
+    /// As it is written.
     pub fn name(self) -> &'static str {
         // SANITY: the table lists every unit.
         TimeUnit::ALL.iter().find(|(unit, ..)| *unit == self).expect("a row").1
     }
 
+    /// How long it is.
     pub fn nanoseconds(self) -> u64 {
         // SANITY: the table lists every unit.
         TimeUnit::ALL.iter().find(|(unit, ..)| *unit == self).expect("a row").2
@@ -129,36 +172,61 @@ pub struct Pattern {
     pub pieces: Vec<String>,
 }
 
+/// Operators before an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnaryOp {
+    /// `+`.
     Plus,
+    /// `-`.
     Minus,
+    /// `!`.
     Not,
+    /// `~`.
     BitNot,
 }
 
+/// Operators between operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BinaryOp {
+    /// `*`.
     Mul,
+    /// `/`.
     Div,
+    /// `%`.
     Mod,
+    /// `+`.
     Add,
+    /// `-`.
     Sub,
+    /// `<<`.
     Shl,
+    /// `>>`.
     Shr,
+    /// `&`.
     BitAnd,
+    /// `^`.
     BitXor,
+    /// `|`.
     BitOr,
+    /// `<`.
     Lt,
+    /// `>`.
     Gt,
+    /// `<=`.
     Le,
+    /// `>=`.
     Ge,
     /// `=~` and `!~`: of a string and a regular expression.
     Match,
+    /// `!~`.
     NoMatch,
+    /// `==`.
     Eq,
+    /// `!=`.
     Ne,
+    /// `&&`.
     And,
+    /// `||`.
     Or,
 }
 
@@ -188,6 +256,7 @@ impl Ast {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
+    /// The expression of that number.
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
@@ -212,6 +281,7 @@ impl Pattern {
 }
 
 impl UnaryOp {
+    /// As it is written.
     pub fn symbol(self) -> &'static str {
         // SANITY: the table lists every operator.
         UNARY_OPS.iter().find(|(op, _)| *op == self).expect("a row").1
@@ -219,20 +289,24 @@ impl UnaryOp {
 }
 
 impl BinaryOp {
+    /// As it is written.
     pub fn symbol(self) -> &'static str {
         // SANITY: the table lists every operator.
         BINARY_OPS.iter().find(|(op, ..)| *op == self).expect("a row").1
     }
 
+    /// It orders numbers, or tells equal from different.
     pub fn is_comparison(self) -> bool {
         use BinaryOp::{Eq, Ge, Gt, Le, Lt, Ne};
         matches!(self, Lt | Gt | Le | Ge | Eq | Ne)
     }
 
+    /// Its right side is a regular expression.
     pub fn is_match(self) -> bool {
         matches!(self, BinaryOp::Match | BinaryOp::NoMatch)
     }
 
+    /// Its right side may not be looked at.
     pub fn is_logic(self) -> bool {
         matches!(self, BinaryOp::And | BinaryOp::Or)
     }

@@ -11,6 +11,7 @@
 //!
 //! Deliberately not here: eBPF, processes, where events come from. docs/filter.md is the user's page.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod token;
@@ -55,6 +56,7 @@ impl Dialect {
     /// Every dialect, in the order in which they are listed.
     pub const ALL: [Dialect; 2] = [Dialect::Lttng, Dialect::Weir];
 
+    /// As the command line has it.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Lttng => "lttng",

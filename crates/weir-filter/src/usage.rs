@@ -8,7 +8,9 @@ use crate::ast::{Ast, Constant, Item, NodeId, NodeKind};
 /// A field that is named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldUse {
+    /// As the filter writes it, with its steps.
     pub name: String,
+    /// Where it stands in the text.
     pub span: Span,
     /// It is compared with a string.
     pub is_text: bool,

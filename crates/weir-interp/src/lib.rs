@@ -7,6 +7,8 @@
 //! Runs BEGIN, END and interval programs where there is no JIT. Deliberately not fast: [`threaded`] is, for verified
 //! programs.
 
+#![deny(missing_docs)]
+
 mod limits;
 
 mod machine;
@@ -36,38 +38,97 @@ pub struct Environment<'a> {
 /// A run before one of its instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
+    /// Slot of the instruction that is about to run.
     pub at: usize,
     /// Calls under way, callbacks among them.
     pub depth: usize,
+    /// r0 to r10 as they are before it.
     pub registers: &'a [u64; 11],
+    /// What the program may access.
     pub memory: &'a Space<'a>,
 }
 
 /// What a program did that none may do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Fault {
+    /// It reads or writes what it may not.
     #[error("instruction {pc}: {violation}")]
-    Memory { pc: usize, violation: Violation },
+    Memory {
+        /// Slot of the access.
+        pc: usize,
+        /// What the access would have done.
+        violation: Violation,
+    },
+    /// There is no such instruction.
     #[error("instruction {pc}: opcode {:#04x} with these fields means nothing", .insn.opcode)]
-    Instruction { pc: usize, insn: Insn },
+    Instruction {
+        /// Slot of the instruction.
+        pc: usize,
+        /// As it is there.
+        insn: Insn,
+    },
+    /// r6 is not the context, which a load of a packet's bytes is relative to.
     #[error("instruction {pc}: a packet load needs the context in r6, which is {r6:#x}")]
-    PacketLoad { pc: usize, r6: u64 },
+    PacketLoad {
+        /// Slot of the load.
+        pc: usize,
+        /// What stands where the context should.
+        r6: u64,
+    },
+    /// It would go on where no instruction begins.
     #[error("instruction {pc}: a jump to {target}, outside the program or into a wide load")]
-    Jump { pc: usize, target: i64 },
+    Jump {
+        /// Slot of the jump.
+        pc: usize,
+        /// Slot that it leads to.
+        target: i64,
+    },
+    /// Its calls are nested too deep.
     #[error("instruction {pc}: calls nested deeper than {}", limits::CALL_DEPTH_MAX)]
-    CallDepth { pc: usize },
+    CallDepth {
+        /// Slot of the call.
+        pc: usize,
+    },
+    /// It gives a helper something to call that is no function.
     #[error("instruction {pc}: {value:#x} is no function of the program")]
-    Callback { pc: usize, value: u64 },
+    Callback {
+        /// Slot of the call.
+        pc: usize,
+        /// What was given for a function.
+        value: u64,
+    },
+    /// A callback returned something other than 0 and 1.
     #[error("instruction {pc}: a callback answers {value:#x}, not 0 or 1")]
-    Answer { pc: usize, value: u64 },
+    Answer {
+        /// Where the callback returned.
+        pc: usize,
+        /// What it returned.
+        value: u64,
+    },
+    /// It ran for longer than it was allowed to.
     #[error("still running after {steps} steps")]
-    Steps { steps: u64 },
+    Steps {
+        /// How many ran.
+        steps: u64,
+    },
+    /// A program of this kind cannot be given this context.
     #[error("a program of kind {kind} needs a context of that kind")]
-    Context { kind: ProgramKind },
+    Context {
+        /// Of the program.
+        kind: ProgramKind,
+    },
+    /// Its maps are not those of the memory that it was given.
     #[error("the segment has other maps than the program: {what}")]
-    Maps { what: String },
+    Maps {
+        /// What is wrong with them.
+        what: String,
+    },
+    /// It ended with something open: a reference, or a record.
     #[error("at the end: {violation}")]
-    End { violation: Violation },
+    End {
+        /// What was left undone.
+        violation: Violation,
+    },
 }
 
 /// Runs a verified program with a `Frame` or a `Context`, which holds afterwards what the program left in it; the

@@ -15,6 +15,7 @@
 //! Deliberately not here: any interpreter (weir-interp is this crate's oracle, and this crate is its), linking
 //! and mapping of code (weir-rt, weir-probe), other machines.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod limits;
@@ -46,20 +47,49 @@ use crate::passes::liveness::{self, LiveRegs};
 /// Why a verified program has no code.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JitError {
+    /// The verifier accepts the instruction, and machine code has no form of it.
     #[error("instruction {index}: opcode {opcode:#04x} is not supported in this form")]
-    Instruction { index: usize, opcode: u8 },
+    Instruction {
+        /// Slot of the instruction.
+        index: usize,
+        /// Its first byte.
+        opcode: u8,
+    },
+    /// weir has no such helper.
     #[error("instruction {index}: there is no helper {id}")]
-    Helper { index: usize, id: i32 },
+    Helper {
+        /// Slot of the call.
+        index: usize,
+        /// The kernel's number of the helper.
+        id: i32,
+    },
+    /// The program takes per-CPU values for its own while it runs.
     #[error("the program reads or stores per-CPU values, for which the site has no lanes that runs claim")]
     NeedsLane,
+    /// The program names a map that it has not.
     #[error("there is no map {index}")]
-    Map { index: u32 },
+    Map {
+        /// In the list of its maps.
+        index: u32,
+    },
+    /// Elements could not be addressed by 32-bit offsets.
     #[error("map {index} is too large: its elements or lanes are more than 2 GiB apart")]
-    MapTooLarge { index: u32 },
+    MapTooLarge {
+        /// In the list of the program's maps.
+        index: u32,
+    },
+    /// The maps do not fit a segment.
     #[error("the maps have no layout: {0}")]
     Layout(#[from] weir_rt::segment::LayoutError),
+    /// It is longer than the bound.
     #[error("the program has {insns} instructions, the limit is {limit}")]
-    TooLong { insns: usize, limit: usize },
+    TooLong {
+        /// Of the program.
+        insns: usize,
+        /// The most that are compiled.
+        limit: usize,
+    },
+    /// A branch that has a short form alone would have to reach further.
     #[error("the code is too long for a short jump")]
     OutOfReach,
 }

@@ -42,6 +42,7 @@ impl SessionFunctions {
 }
 
 impl Features {
+    /// Asks the running kernel by calls that can only fail: with which error says whether it knows them.
     pub fn of_kernel() -> Features {
         let functions = || {
             let btf = fs::read("/sys/kernel/btf/vmlinux").ok()?;

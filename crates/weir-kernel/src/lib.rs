@@ -17,6 +17,8 @@
 //!
 //! Interface: bpf(2), Linux include/uapi/linux/bpf.h.
 
+#![deny(missing_docs)]
+
 mod features;
 mod map;
 mod memory;
@@ -39,18 +41,55 @@ use weir_ebpf::ProgramKind;
 /// Why the kernel did not do it.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
+    /// The kernel has no such kind of program, or weir does not run it there.
     #[error("the kernel runs programs of kind {} only where they are attached", .kind.name())]
-    Kind { kind: ProgramKind },
+    Kind {
+        /// Of the program.
+        kind: ProgramKind,
+    },
+    /// The context that was given is too short.
     #[error("the kernel tests programs of kind {} with such packets of {least} bytes or more, not of {bytes}", .kind.name())]
-    Short { kind: ProgramKind, least: usize, bytes: usize },
+    Short {
+        /// Of the program.
+        kind: ProgramKind,
+        /// Bytes that the kernel wants of its context.
+        least: usize,
+        /// Bytes that were given.
+        bytes: usize,
+    },
+    /// bpf(2) failed.
     #[error("bpf({call}) for {name}{}", rights(.source))]
-    Call { call: &'static str, name: String, source: io::Error },
+    Call {
+        /// The system call, or its command.
+        call: &'static str,
+        /// Of the map or program.
+        name: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The number of CPUs is not known, which per-CPU values need.
     #[error("cannot read /sys/devices/system/cpu/possible, by which the kernel has a value for each CPU")]
     Cpus(#[source] io::Error),
+    /// The kernel did not attach a program.
     #[error("attaching {name} to {}{}", .file.display(), rights(.source))]
-    Attach { name: String, file: PathBuf, source: io::Error },
+    Attach {
+        /// Of the program.
+        name: String,
+        /// What it was to be attached to.
+        file: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel's verifier refused a program.
     #[error("bpf(BPF_PROG_LOAD) for {name}: {}", refusal(.error, .log))]
-    Refused { name: String, error: io::Error, log: String },
+    Refused {
+        /// Of the program.
+        name: String,
+        /// What the kernel said.
+        error: io::Error,
+        /// The log of its verifier.
+        log: String,
+    },
 }
 
 impl KernelError {

@@ -17,10 +17,15 @@ use crate::{KernelError, Loaded};
 /// Commands of bpf(2) on one element of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
+    /// `BPF_MAP_LOOKUP_ELEM`.
     Lookup = 1,
+    /// `BPF_MAP_UPDATE_ELEM`.
     Update = 2,
+    /// `BPF_MAP_DELETE_ELEM`.
     Delete = 3,
+    /// `BPF_MAP_GET_NEXT_KEY`.
     NextKey = 4,
+    /// `BPF_MAP_LOOKUP_AND_DELETE_ELEM`.
     LookupAndDelete = 21,
     /// It takes neither key nor value.
     Freeze = 22,

@@ -30,7 +30,9 @@ use crate::{Input, KernelError, Maps};
 /// At which end of a call a program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
+    /// A uprobe.
     Entry,
+    /// A uretprobe.
     Return,
     /// At both, and finds out which one it is: needs [`Features::session`].
     Both,

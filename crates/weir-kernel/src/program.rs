@@ -13,11 +13,17 @@ use crate::{KernelError, LINK_BYTES, Maps, bytes_min, memory};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum ProgType {
+    /// `BPF_PROG_TYPE_SOCKET_FILTER`.
     SocketFilter = 1,
+    /// `BPF_PROG_TYPE_KPROBE`, which programs of uprobes have too.
     Kprobe = 2,
+    /// `BPF_PROG_TYPE_SCHED_CLS`.
     SchedCls = 3,
+    /// `BPF_PROG_TYPE_TRACEPOINT`.
     Tracepoint = 5,
+    /// `BPF_PROG_TYPE_XDP`.
     Xdp = 6,
+    /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
     RawTracepoint = 17,
 }
 

@@ -31,6 +31,7 @@ impl Line {
         self
     }
 
+    /// With one more `KEY=VALUE`.
     pub fn with(mut self, key: &str, value: impl ToString) -> Line {
         let value = value.to_string();
         self.separate();

@@ -87,13 +87,15 @@ pub struct Control {
 /// Of one site: where it stands, what it costs, and what was missed.
 #[derive(Clone, Debug)]
 pub struct Site {
+    /// How its hits run.
     pub rung: Rung,
     /// When it came to stand there.
     pub since: Duration,
     /// When it first left the first rung.
     pub touched_at: Option<Duration>,
-    /// Hits that ran, as counted in the process; and those that nothing counted, by the rate that was seen last.
+    /// Hits that ran, as counted in the process.
     pub hits: u64,
+    /// Hits that ran where nothing counted, by the rate that was seen last.
     pub hits_about: f64,
     /// Hits that were left out while sampled, as counted in the process.
     pub missed: u64,
@@ -129,6 +131,7 @@ impl Site {
         }
     }
 
+    /// How often it is reached, and what a hit costs.
     pub fn load(&self) -> Load {
         Load { hits_per_s: self.gauge.hits_per_cpu_s() * self.speed, ns_per_hit: self.gauge.ns_per_hit() }
     }
@@ -156,6 +159,7 @@ impl Site {
         self.gauge.is_credible() && self.uncertainty() < UNCERTAIN
     }
 
+    /// Of its rate: one standard deviation, as a share.
     pub fn uncertainty(&self) -> f64 {
         self.gauge.uncertainty()
     }
@@ -203,6 +207,7 @@ impl Ord for Costly {
 }
 
 impl Control {
+    /// `budget`: the share of the CPU time, if there is one.
     pub fn new(sites: usize, budget: Option<f64>) -> Control {
         Control {
             budget,
@@ -216,6 +221,7 @@ impl Control {
         }
     }
 
+    /// All, by number.
     pub fn sites(&self) -> &[Site] {
         &self.sites
     }
@@ -235,6 +241,7 @@ impl Control {
         self.awaited.remove(&site);
     }
 
+    /// The share of the CPU time, if there is one.
     pub fn budget(&self) -> Option<f64> {
         self.budget
     }
@@ -264,6 +271,7 @@ impl Control {
         self.cpu.per_second().map(|used| used.max(CPU_MIN_NS))
     }
 
+    /// Takes what was counted at a site.
     pub fn saw(&mut self, site: usize, seen: Seen) {
         if let Some((_, is_seen)) = self.awaited.get_mut(&site) {
             *is_seen |= seen.cpu_s > 0.0;

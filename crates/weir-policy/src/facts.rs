@@ -19,6 +19,7 @@ pub fn caller() -> Caller {
     Caller { user: user(unistd::getuid()), groups: groups.into_iter().map(group).collect() }
 }
 
+/// With the name that the system has for it.
 pub fn user(uid: Uid) -> Account {
     let name = User::from_uid(uid).ok().flatten().map(|user| user.name);
     Account { id: uid.as_raw(), name }

@@ -11,6 +11,7 @@ use crate::rung::Rung;
 /// Of one run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Figures {
+    /// By clause, in the order of the script.
     pub probes: Vec<ProbeFigures>,
     /// ns of CPU time per second of all processes.
     pub cpu: f64,
@@ -19,7 +20,9 @@ pub struct Figures {
 /// Of one clause of the script.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ProbeFigures {
+    /// As the script names it.
     pub probe: String,
+    /// By the wall's time.
     pub hits_per_s: f64,
     /// ns of CPU time per second.
     pub cost: f64,
@@ -27,28 +30,37 @@ pub struct ProbeFigures {
     pub whole: f64,
     /// Some place was looked at: rates and costs are known, 0 included.
     pub is_seen: bool,
-    /// Hits that ran: counted, and estimated where nothing counted.
+    /// Hits that ran, and were counted.
     pub hits: u64,
+    /// Hits that ran besides where nothing counted, by the rate that was seen last.
     pub hits_about: u64,
     /// Places that run every hit, that run some, that are shut, and that were withdrawn.
     pub places: Places,
     /// Of places that run some hits, one in so many: the fewest that any runs.
     pub one_in: u32,
+    /// Hits that were left out, and counted.
     pub missed: u64,
+    /// Hits that were left out, by the rate that was seen last.
     pub missed_about: u64,
     /// When the first place was touched, since the run began.
     pub since: Option<Duration>,
 }
 
+/// How many places run their hits in which way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Places {
+    /// Every hit runs.
     pub armed: usize,
+    /// One of so many runs.
     pub sampled: usize,
+    /// None runs.
     pub shut: usize,
+    /// Its text is as it was.
     pub withdrawn: usize,
 }
 
 impl Places {
+    /// Their sum.
     pub fn all(self) -> usize {
         self.armed + self.touched()
     }

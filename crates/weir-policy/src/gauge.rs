@@ -29,6 +29,7 @@ pub struct Seen {
     pub calls: u64,
     /// Of those that ran, so many were timed, and took this together.
     pub timed: u64,
+    /// In ns, less what the timing itself takes.
     pub timed_ns: f64,
 }
 
@@ -40,6 +41,7 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// Takes what was counted in a span of time.
     pub fn add(&mut self, count: f64, seconds: f64) {
         self.add_kept(count, seconds, KEPT);
     }
@@ -79,6 +81,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
+    /// Takes what was counted in a span of time.
     pub fn add(&mut self, seen: Seen) {
         let kept = KEPT.powf((seen.cpu_s / WHOLE_S).min(1.0));
         self.rate.add_kept(seen.calls as f64, seen.cpu_s, kept);
@@ -111,10 +114,12 @@ impl Gauge {
         self.spans > 1 || self.blind >= BLIND
     }
 
+    /// Of the rate: one standard deviation, as a share.
     pub fn uncertainty(&self) -> f64 {
         self.rate.uncertainty()
     }
 
+    /// Of the last spans with timed hits: the median, the lowest of fewer than three; 0 while there was none, and 1,000 where hits cannot be timed.
     pub fn ns_per_hit(&self) -> f64 {
         let mut costs = self.costs;
         let costs = &mut costs[..self.spans.min(SPANS)];

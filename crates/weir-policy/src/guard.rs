@@ -16,6 +16,7 @@ use crate::notes::{Notes, Run};
 use crate::policy::{Denial, Needs, Policy};
 use crate::rules::Rules;
 
+/// Asks the policies before a process is touched, and has what becomes of it noted.
 #[derive(Debug)]
 pub struct Guard {
     rules: Rules,

@@ -8,6 +8,7 @@
 //! what is known of one by its [`meters`], [`control`] decides which steps which way, and [`watch`] looks at meters and lets
 //! it. [`figures`] are what is told of it, also to other weirs ([`bulletin`]). All of that is pure: processes are a trait.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod audit;

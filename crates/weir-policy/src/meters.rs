@@ -16,21 +16,27 @@ const TRIES: usize = 5;
 /// How the hits at a site are to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
+    /// All run, and nothing is counted.
     Armed,
     /// All run and are counted; the next few are timed.
     Metered,
     /// One of two to this power runs, and is timed; the others are counted.
     Sampled {
+        /// The power.
         shift: u8,
     },
+    /// None runs.
     Shut,
 }
 
 /// What a meter has counted since the site was attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reading {
+    /// Those that ran.
     pub hits: u64,
+    /// Those that were left out.
     pub missed: u64,
+    /// Those of `hits` that were timed.
     pub timed: u64,
     /// Of timed hits together, less what the timing itself takes.
     pub ns: u64,
@@ -42,6 +48,7 @@ pub trait Meters {
     fn now(&self) -> Duration;
     /// CPU time of the process so far, in ns; none if it has ended.
     fn cpu_ns(&self) -> Option<u64>;
+    /// What a site's meter says.
     fn read(&self, site: usize) -> Reading;
     /// The sites where it failed.
     fn set(&mut self, modes: &[(usize, Mode)]) -> Vec<usize>;
@@ -52,8 +59,11 @@ pub trait Meters {
 /// Meters of some sites, and the CPU time of the process before they were read and after.
 #[derive(Debug)]
 pub struct Snapshot {
+    /// In the order in which the sites were given.
     pub readings: Vec<Reading>,
+    /// CPU time of the process before.
     pub from_ns: u64,
+    /// CPU time of the process after.
     pub to_ns: u64,
 }
 

@@ -25,10 +25,13 @@ use crate::policy::{Audit, Caller, Denial, Policy, Subject};
 /// What of a run is noted.
 #[derive(Debug)]
 pub struct Run<'a> {
+    /// Its text, of which the digest is noted.
     pub script: &'a str,
     /// Their names.
     pub probes: &'a str,
+    /// What cannot be noted is reported.
     pub is_verbose: bool,
+    /// Takes that.
     pub warn: Warn,
 }
 
@@ -36,6 +39,7 @@ pub struct Run<'a> {
 pub struct Warn(Box<dyn Fn(&str)>);
 
 impl Warn {
+    /// By a function that is called for each.
     pub fn with(take: impl Fn(&str) + 'static) -> Warn {
         Warn(Box::new(take))
     }
@@ -47,6 +51,7 @@ impl fmt::Debug for Warn {
     }
 }
 
+/// Writes the lines of the audit.
 #[derive(Debug)]
 pub struct Notes {
     logs: Vec<Log>,
@@ -83,6 +88,7 @@ struct Held {
 }
 
 impl Notes {
+    /// An error where a policy requires the audit, and it cannot be written.
     pub fn new(policies: &[Policy], caller: &Caller, run: Run<'_>) -> Result<Notes, Error> {
         let notes = Notes {
             logs: logs(policies),
@@ -137,6 +143,7 @@ impl Notes {
         self.is_stuck.set(true);
     }
 
+    /// A policy has not allowed a process.
     pub fn denied(&self, subject: &Subject, denial: &Denial) {
         let line = self.line("denied", &process(subject)).and(&self.what).with("reason", denial);
         self.send_of_course(&line);

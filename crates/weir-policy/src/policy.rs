@@ -31,6 +31,7 @@ pub struct Policy {
     pub default: Budget,
     /// None: everybody may trace what the kernel lets them.
     pub rules: Option<Vec<Rule>>,
+    /// Whether runs are noted.
     pub audit: Audit,
     /// Where the audit's lines go instead of the system's log.
     pub audit_socket: Option<PathBuf>,
@@ -39,6 +40,7 @@ pub struct Policy {
 /// Whether a run is to be noted in the system's log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Audit {
+    /// Nothing is noted.
     Off,
     /// It is noted if that is possible.
     #[default]
@@ -52,20 +54,28 @@ pub enum Audit {
 pub struct Rule {
     /// Where it stands in the file, from 1.
     pub line: usize,
+    /// Whom it allows something.
     pub users: Vec<Who>,
+    /// The same by their groups.
     pub groups: Vec<Who>,
-    /// Patterns of systemd's units, and of the paths of executables.
+    /// Patterns of systemd's units.
     pub units: Vec<String>,
+    /// Patterns of the paths of executables.
     pub programs: Vec<String>,
+    /// Programs may read the memory of the process.
     pub reads_memory: bool,
+    /// Programs may change what the process does.
     pub changes_process: bool,
+    /// What a run may cost.
     pub budget: Budget,
 }
 
 /// A user or a group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Who {
+    /// By name.
     Name(String),
+    /// By number.
     Id(u32),
 }
 
@@ -90,6 +100,7 @@ impl fmt::Display for Who {
 /// A user or a group as the system knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
+    /// The system's number.
     pub id: u32,
     /// Not every number has one.
     pub name: Option<String>,
@@ -107,7 +118,9 @@ impl fmt::Display for Account {
 /// Who runs weir: the real user, and the groups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
+    /// The real user.
     pub user: Account,
+    /// Those of weir's process.
     pub groups: Vec<Account>,
 }
 
@@ -120,6 +133,7 @@ impl Caller {
 /// What is to be traced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
+    /// The process.
     pub pid: i32,
     /// Its executable's path, in its own root.
     pub program: String,
@@ -137,7 +151,9 @@ impl fmt::Display for Subject {
 /// What programs do to a process beside counting, and which call of which program shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
+    /// What shows that memory of the process is read.
     pub reads_memory: Option<String>,
+    /// What shows that something of the process is changed.
     pub changes_process: Option<String>,
 }
 
@@ -156,7 +172,9 @@ impl Needs {
 /// What an instruction calls outside of its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Callee {
+    /// A helper, by the kernel's number.
     Helper(helper::HelperId),
+    /// A kernel function.
     Kernel(kfunc::KfuncId),
 }
 
@@ -194,6 +212,7 @@ pub fn first_call(program: &VerifiedProgram, is_meant: impl Fn(Callee) -> bool) 
 pub struct Denial(String);
 
 impl Denial {
+    /// What is said where a weir with capabilities has no rules.
     pub const UNRULED: &str = "weir has a capability that its user lacks, and /etc/weir/policy.toml has no rules for what it may be used for";
 
     /// What only a capability of weir's makes possible, and no rule allows.

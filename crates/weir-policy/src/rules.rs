@@ -14,9 +14,12 @@ use crate::facts;
 use crate::policy::file::{self, SYSTEM_POLICY};
 use crate::policy::{Caller, Denial, Needs, Policy, Subject};
 
+/// All policies that hold, for one caller.
 #[derive(Debug)]
 pub struct Rules {
+    /// The administrator's first.
     pub policies: Vec<Policy>,
+    /// Who runs weir.
     pub caller: Caller,
     is_unruled: bool,
 }

@@ -14,18 +14,23 @@
 /// How hits at a site run. Ordered by how much is lost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rung {
+    /// Each runs.
     Armed,
     /// One of two to this power.
     Sampled {
+        /// The power.
         shift: u8,
     },
+    /// None runs; the patch stays.
     Shut,
+    /// The text is as it was.
     Withdrawn,
 }
 
 /// What is asked of a site.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Load {
+    /// By the wall's time.
     pub hits_per_s: f64,
     /// Of one that runs, with its return.
     pub ns_per_hit: f64,

@@ -194,6 +194,7 @@ impl Watch {
         self.settle(site, Metering::Gone);
     }
 
+    /// What it knows of each site.
     pub fn control(&self) -> &Control {
         &self.control
     }

@@ -21,6 +21,7 @@ const UNIT_SUFFIXES: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".m
 pub struct Membership {
     /// Empty for version 2, else as `cpu,cpuacct` or `name=systemd`.
     controllers: String,
+    /// Below the mount of the hierarchy.
     pub path: String,
 }
 
@@ -56,6 +57,7 @@ impl Mount {
         }
     }
 
+    /// Whether it is of the unified hierarchy, whose groups have numbers that programs see.
     pub fn is_version_2(&self) -> bool {
         self.options.is_none()
     }

@@ -35,6 +35,7 @@ const STATE_BYTES_MAX: u64 = 16 << 20;
 /// A container by what its cgroup calls it: a whole id, or a name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Container {
+    /// A whole id, or a name.
     pub name: String,
 }
 

@@ -10,6 +10,7 @@
 //! yet is waited for. Names, cgroups, units and containers are *standing*: processes that start later belong to them too.
 //! Deliberately not done: tracing, printing, asking the clock.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
@@ -45,6 +46,7 @@ const FAMILY_MAX: usize = 16;
 /// What `-p` takes: the number of a process, or a pattern of names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ProcessSpec {
+    /// This process alone.
     Pid(i32),
     /// Of its command (`comm`), or of the file that it executes.
     Name(String),
@@ -73,6 +75,7 @@ impl FromStr for ProcessSpec {
 /// Whether processes are traced that traced ones start, and from when on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Follow {
+    /// Children are not traced.
     #[default]
     No,
     /// From their first call on: they are held until they are attached to.
@@ -95,6 +98,7 @@ impl FromStr for Follow {
 }
 
 impl Follow {
+    /// Children are traced, in one way or the other.
     pub fn is_on(self) -> bool {
         self != Follow::No
     }
@@ -112,10 +116,15 @@ impl Follow {
 /// What the user wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
+    /// Numbers and names.
     pub processes: &'a [ProcessSpec],
+    /// Control groups, by their folder or by the path that `/proc/PID/cgroup` has.
     pub cgroups: &'a [String],
+    /// Units of systemd.
     pub units: &'a [String],
+    /// Names or ids of containers.
     pub containers: &'a [String],
+    /// What is done about children.
     pub follow: Follow,
     /// Also processes of other users than the first one.
     pub any_user: bool,
@@ -124,8 +133,11 @@ pub struct Given<'a> {
 /// Where a machine's files are: the roots of other trees in tests.
 #[derive(Clone, Debug)]
 pub struct Machine {
+    /// `/proc`.
     pub proc: PathBuf,
+    /// `/`, where files of units and of containers' runtimes are looked for.
     pub root: PathBuf,
+    /// Where rootless containers are looked for (podman's); none: nowhere.
     pub home: Option<PathBuf>,
 }
 
@@ -141,6 +153,7 @@ impl Machine {
 pub struct Selection {
     /// By number, each once.
     pub pids: Vec<i32>,
+    /// A process that one of them selects is of the run.
     pub rules: Vec<Rule>,
     /// With the processes that they start.
     pub follow: Follow,
@@ -151,10 +164,24 @@ pub struct Selection {
 /// What later processes are selected by.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rule {
+    /// A pattern of names.
     Name(String),
-    Cgroup { given: String, group: Group },
+    /// A control group, with the groups below it.
+    Cgroup {
+        /// As it was given.
+        given: String,
+        /// What that means here.
+        group: Group,
+    },
+    /// The name of a unit.
     Unit(String),
-    Container { given: String, container: Container },
+    /// A container, by the cgroups of its processes.
+    Container {
+        /// As it was given.
+        given: String,
+        /// What that means here.
+        container: Container,
+    },
 }
 
 /// How a process came to be traced.
@@ -166,6 +193,7 @@ pub enum Origin {
     Command,
     /// By a rule: what it is called, and what it says.
     Rule(&'static str, String),
+    /// It is a child of a process that is traced.
     ChildOf(i32),
     /// A child of a traced process that has ended.
     Orphan,
@@ -325,6 +353,7 @@ fn is_called(called: &str, name: &str) -> bool {
 }
 
 impl Rule {
+    /// Whether the process is of the run by this rule.
     pub fn selects(&self, process: &Process, processes: &Processes) -> bool {
         let pid = process.id.pid;
         match self {
@@ -340,6 +369,7 @@ impl Rule {
         }
     }
 
+    /// How a process comes to be traced by it.
     pub fn origin(&self) -> Origin {
         match self {
             Rule::Name(name) => Origin::Rule("name", name.clone()),

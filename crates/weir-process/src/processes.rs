@@ -17,6 +17,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// One process for good: the kernel gives its number to another one later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProcessId {
+    /// Its number in the namespace of weir.
     pub pid: i32,
     /// When it started, in clock ticks since boot.
     pub start: u64,
@@ -25,7 +26,9 @@ pub struct ProcessId {
 /// What `stat` says of a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Process {
+    /// Number and start, which no other process has.
     pub id: ProcessId,
+    /// The number of its parent.
     pub parent: i32,
     /// The name of its main thread, of at most 15 bytes.
     pub comm: String,

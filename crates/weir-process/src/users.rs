@@ -27,8 +27,11 @@ struct State {
 /// A process that was selected by its name, and is another user's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
+    /// Its number.
     pub pid: i32,
+    /// Its name.
     pub comm: String,
+    /// The user whose it is.
     pub user: u32,
     is_reported: bool,
 }
@@ -73,6 +76,7 @@ impl Users {
         state.meant.contains(&user)
     }
 
+    /// Notes a process that its name selects and its user does not.
     pub fn leave_out(&self, process: &Process, user: u32) {
         let Some(mut state) = self.state().filter(|state| state.left_out.len() < LEFT_OUT_MAX) else {
             return;

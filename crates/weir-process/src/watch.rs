@@ -28,7 +28,9 @@ const ASK_INTERVAL_MAX: Duration = Duration::from_secs(2);
 /// A process that is to be traced.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Came {
+    /// As it was found.
     pub process: Process,
+    /// Why it is of the run.
     pub origin: Origin,
 }
 
@@ -62,6 +64,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
+    /// `own`: the number of weir's own process, which is never of a run.
     pub fn new(processes: Processes, selection: Selection, own: i32) -> Watcher {
         let known = BTreeMap::new();
         Watcher { processes, selection, own, known, looked: None, listed: None, last_pid: None }

@@ -16,6 +16,7 @@ use crate::value::{Malformed, Value, word};
 /// One raw entry of a map; the key of a scalar map is empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
+    /// As the map has it.
     pub key: Vec<u8>,
     /// `MapValue::words` words.
     pub value: Vec<u8>,
@@ -24,6 +25,7 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Of the bytes that a map has.
     pub fn of(key: Vec<u8>, value: Vec<u8>) -> Entry {
         Entry { key, value, was_zeroed: false }
     }

@@ -11,6 +11,7 @@
 //! NDJSON; keys are escaped once, not twice; `min` and `max` are ordered by what they print; control characters of strings are
 //! escaped in text, since they come from the traced process and go to a terminal.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod escape;
@@ -47,7 +48,9 @@ use crate::value::Value;
 /// How a report is written: `-f text` or `-f json`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
+    /// For people: bpftrace's lines.
     Text,
+    /// For programs: an object a line.
     Json,
 }
 
@@ -60,6 +63,7 @@ pub struct Report<W> {
 }
 
 impl<W: Write> Report<W> {
+    /// To a writer that is flushed by [`Report::flush`] alone.
     pub fn new(out: W, format: Format) -> Report<W> {
         Report { out, format, malformed: 0 }
     }
@@ -192,6 +196,7 @@ impl<W: Write> Report<W> {
         self.malformed
     }
 
+    /// Hands on what was written.
     pub fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

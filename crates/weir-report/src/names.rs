@@ -28,6 +28,7 @@ pub enum Seen {
     Sometime,
 }
 
+/// What an address belongs to.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Symbol {
     /// Its name, and the distance of the address from its start.

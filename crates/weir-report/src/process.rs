@@ -18,19 +18,33 @@ use crate::json::quoted;
 /// A process that is traced, or that was to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessLine {
+    /// Its number.
     pub pid: i32,
+    /// Its name.
     pub comm: String,
     /// How it came to be traced.
     pub how: String,
+    /// What became of it.
     pub outcome: ProcessOutcome,
 }
 
+/// What becomes of a process that a run means.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ProcessOutcome {
     /// With so many probes; `unprobed`: for how long it ran without them.
-    Traced { probes: u64, unprobed: Option<Duration> },
+    Traced {
+        /// Places that are probed.
+        probes: u64,
+        /// How long it ran before; none: it did not, or it ran before weir did.
+        unprobed: Option<Duration>,
+    },
     /// By a stable code, and in words.
-    Refused { code: String, message: String },
+    Refused {
+        /// A stable word for the reason.
+        code: String,
+        /// The reason.
+        message: String,
+    },
 }
 
 /// How many processes there were.
@@ -48,9 +62,11 @@ pub struct ProcessCounts {
     pub idle: u64,
     /// How often a traced process was seen to have executed another program, and for how long such were not probed, in sum.
     pub execs: u64,
+    /// How long they ran without probes after that, in sum.
     pub away: Duration,
     /// Attached to later than the run began, and longest after they had begun themselves.
     pub late: u64,
+    /// Longest that one of them ran before it was probed.
     pub late_most: Duration,
     /// How many of the `execs` were stopped before they ran, and so miss nothing.
     pub execs_held: u64,
@@ -59,6 +75,7 @@ pub struct ProcessCounts {
 }
 
 impl ProcessLine {
+    /// A line for people.
     pub fn text(&self) -> String {
         let ProcessLine { pid, comm, how, outcome } = self;
         let outcome = match outcome {
@@ -74,6 +91,7 @@ impl ProcessLine {
         format!("weir: process {pid} ({comm}): {how}; {outcome}")
     }
 
+    /// A line of NDJSON.
     pub fn json(&self) -> String {
         let outcome = match &self.outcome {
             ProcessOutcome::Traced { probes, unprobed } => {
@@ -175,6 +193,7 @@ impl ProcessCounts {
         }
     }
 
+    /// The object in the summary.
     pub fn json(&self) -> String {
         let refused: Vec<String> = self
             .refused

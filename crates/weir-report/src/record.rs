@@ -11,15 +11,52 @@ use crate::value::{Malformed, Value};
 /// What one record asks its reader to do.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Decoded<'s> {
-    Printf { format: &'s str, args: Vec<Value> },
-    PrintValue { value: Value },
-    PrintMap { map: usize, top: u64, div: u64 },
-    PrintMapKey { map: usize, key: Vec<u8> },
-    ClearMap { map: usize },
-    ZeroMap { map: usize },
-    Exit { code: i64 },
+    /// `printf`.
+    Printf {
+        /// As the script has it.
+        format: &'s str,
+        /// In their order.
+        args: Vec<Value>,
+    },
+    /// `print` of a value.
+    PrintValue {
+        /// It.
+        value: Value,
+    },
+    /// `print` of a map.
+    PrintMap {
+        /// Index in the schema.
+        map: usize,
+        /// So many entries with the greatest values; 0: all.
+        top: u64,
+        /// Values are divided by it; 0 and 1: they are not.
+        div: u64,
+    },
+    /// `print` of one entry of a map.
+    PrintMapKey {
+        /// Index in the schema.
+        map: usize,
+        /// As the map has it.
+        key: Vec<u8>,
+    },
+    /// `clear`.
+    ClearMap {
+        /// Index in the schema.
+        map: usize,
+    },
+    /// `zero`.
+    ZeroMap {
+        /// Index in the schema.
+        map: usize,
+    },
+    /// `exit`.
+    Exit {
+        /// The exit code that it asks for.
+        code: i64,
+    },
 }
 
+/// Decodes the bytes of one record.
 pub fn record<'s>(schema: &'s Schema, bytes: &[u8], symbols: &dyn Symbols) -> Result<Decoded<'s>, Malformed> {
     let names = Names { sites: &schema.sites, symbols, seen: Seen::Now };
     let action = header(bytes)?;

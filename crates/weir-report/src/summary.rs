@@ -30,19 +30,27 @@ use crate::process::ProcessCounts;
 /// Numbers of one run, reasons by their codes.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Summary {
+    /// Places that the script names.
     pub places: u64,
+    /// Of those, how many were probed.
     pub attached: u64,
     /// Their libraries were never loaded.
     pub awaited: u64,
+    /// Libraries that came and went.
     pub loads: Loads,
+    /// Places that were not probed, by the reason's code.
     pub refused: BTreeMap<String, u64>,
     /// Of places that were attached.
     pub returns_refused: BTreeMap<String, u64>,
     /// Of all probes together.
     pub tail_depth: u64,
+    /// Returns that were missed since too many calls waited for theirs, of all probes together.
     pub no_record: u64,
+    /// Hits that were missed since no lane of per-CPU values was free.
     pub no_lane: u64,
+    /// How often each probe ran.
     pub probes: Vec<ProbeHits>,
+    /// Of the run.
     pub processes: ProcessCounts,
     /// Where there was a budget.
     pub rails: Option<Rails>,
@@ -51,6 +59,7 @@ pub struct Summary {
 /// How a budget was kept.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Rails {
+    /// As it was given.
     pub budget: String,
     /// Of the CPU time, at the end.
     pub share: f64,
@@ -61,6 +70,7 @@ pub struct Rails {
 /// What was done to one clause, and what it has not seen therefore.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ProbeRails {
+    /// As the script names it.
     pub probe: String,
     /// At the end: `1 of 64`, `shut`, `withdrawn`, `armed` again.
     pub state: String,
@@ -105,18 +115,23 @@ impl Rails {
 /// What came and went of the libraries that have places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Loads {
+    /// Libraries with probes that came.
     pub loaded: u64,
+    /// Those that went.
     pub unloaded: u64,
     /// Changes of the linker's list that the target did not wait for weir at, or not long enough; and for how long what came
     /// then was not probed, in sum and at most.
     pub unanswered: u64,
+    /// For how long what came then was not probed: in sum, and at most.
     pub unprobed: Duration,
 }
 
 /// How often a clause's program ran.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeHits {
+    /// As the script names it.
     pub probe: String,
+    /// Runs at entries.
     pub entries: u64,
     /// None where it does not want them.
     pub returns: Option<u64>,
@@ -143,6 +158,7 @@ impl ProbeHits {
 }
 
 impl Summary {
+    /// Lines for people.
     pub fn text(&self) -> String {
         let plural = if self.places == 1 { "place" } else { "places" };
         let mut out = format!("weir: {} {plural}: {} probed", self.places, self.attached);
@@ -245,6 +261,7 @@ impl Summary {
         ]
     }
 
+    /// A line of NDJSON.
     pub fn json(&self) -> String {
         let probe = |hits: &ProbeHits| {
             let returns = hits.returns.map_or_else(String::new, |returns| {

@@ -19,6 +19,7 @@
 //! Holds no logic of any stage: compiling is `stages`, what the files say is [`world`], what is done to one process is `attach`, programs that run in
 //! weir itself are `controller`, what is done while the targets run is `rounds`.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 // What a run is made of, before anything is touched.

@@ -25,6 +25,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 pub enum Start {
     /// One that is there is asked, none is started.
     Never,
+    /// One is started where there is none, and exits after so long without sessions.
     Idle(Duration),
 }
 

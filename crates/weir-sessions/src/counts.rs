@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::object::Object;
 
+/// What a session has recorded so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// By name, those of which anything came.
@@ -27,12 +28,16 @@ pub struct Counts {
 /// Records of an event; those that the ring had no room for; texts and sequences that were cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OfEvent {
+    /// Those in the trace.
     pub recorded: u64,
+    /// Those that the ring had no room for.
     pub discarded: u64,
+    /// Texts and sequences of which the end is missing.
     pub cut: u64,
 }
 
 impl Counts {
+    /// Of all events.
     pub fn recorded(&self) -> u64 {
         self.events.values().map(|of| of.recorded).sum()
     }
@@ -52,6 +57,7 @@ impl Counts {
         self.has_failed |= other.has_failed;
     }
 
+    /// As JSON, for the protocol and the files of counts and of state.
     pub fn object(&self) -> Value {
         let of = |of: &OfEvent| json!([of.recorded, of.discarded, of.cut]);
         let events: serde_json::Map<String, Value> =
@@ -68,6 +74,7 @@ impl Counts {
         })
     }
 
+    /// The same back, or what is wrong with it.
     pub fn of_object(value: Value) -> Result<Counts, String> {
         let mut object = Object::of(value, "a recording's counts")?;
         let Some(Value::Object(events)) = object.value("events") else {

@@ -16,28 +16,40 @@ use crate::limits;
 use crate::object::Object;
 use crate::rule::Rule;
 
+/// What a session is asked for: it is kept while nothing is recorded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Description {
+    /// By which commands mean it.
     pub name: String,
     /// Absolute. Each recording has a folder in it.
     pub folder: PathBuf,
+    /// Numbers and patterns of names.
     pub processes: Vec<String>,
+    /// Control groups.
     pub cgroups: Vec<String>,
+    /// Units of systemd.
     pub units: Vec<String>,
+    /// Names or ids of containers.
     pub containers: Vec<String>,
+    /// What is done about children.
     pub follow: Follow,
     /// Bytes of the ring of each CPU.
     pub size: u64,
     /// What else each recording gets ([`OPTIONS`]), by name; what takes no value has an empty one.
     pub options: BTreeMap<String, String>,
+    /// As `--budget` takes it.
     pub budget: Option<String>,
+    /// The path of a policy beside the administrator's.
     pub policy: Option<String>,
     /// Where names of files are looked for: as it was where the session was made.
     pub directory: String,
+    /// `PATH`, as it was there.
     pub search_path: Option<String>,
+    /// An event is recorded if one of them names it.
     pub rules: Vec<Rule>,
     /// Patterns of events that were taken out of rules that name more.
     pub disabled: Vec<String>,
+    /// What each event carries besides its fields.
     pub contexts: Vec<Context>,
 }
 

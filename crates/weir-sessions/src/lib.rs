@@ -12,6 +12,7 @@
 //!
 //! Prints nothing, and leaves signals to who runs the daemon ([`daemon::Surroundings`]).
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -29,8 +29,10 @@ use crate::limits;
 /// The environment's word for the socket.
 pub const SOCKET_VARIABLE: &str = "WEIR_SOCKET";
 
+/// Where the daemon of a user is.
 #[derive(Clone, Debug)]
 pub struct Place {
+    /// What it listens on.
     pub socket: PathBuf,
     /// The weir that is started as a daemon, and to record. Asked for each time: a daemon lives for days, and a file may be moved.
     pub program: fn() -> PathBuf,
@@ -110,6 +112,7 @@ impl Place {
         path.into()
     }
 
+    /// The file that it keeps its sessions in.
     pub fn state(&self) -> PathBuf {
         self.beside(".state")
     }

@@ -26,24 +26,38 @@ pub(crate) struct Hello {
 /// What the daemon is asked to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
+    /// A new session.
     Create(Box<Description>),
+    /// More events.
     Enable {
+        /// Which one.
         session: Named,
+        /// Which events.
         rule: Rule,
     },
+    /// Fewer events.
     Disable {
+        /// Which one.
         session: Named,
+        /// Patterns.
         events: Vec<String>,
     },
+    /// More with each event.
     AddContexts {
+        /// Which one.
         session: Named,
+        /// What.
         contexts: Vec<Context>,
     },
+    /// It records.
     Start(Named),
+    /// It records no more.
     Stop(Named),
+    /// It goes on in the next folder.
     Rotate(Named),
     /// Of a flight recorder.
     Snapshot(Named),
+    /// It is forgotten; its traces stay.
     Destroy(Named),
     /// Of this session, or of all.
     Status(Named),
@@ -55,6 +69,7 @@ pub type Named = Option<String>;
 /// What came of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Answer {
+    /// Whether it was done.
     pub outcome: Outcome,
     /// What recordings said.
     pub said: String,
@@ -64,8 +79,10 @@ pub struct Answer {
     pub sessions: Vec<Value>,
 }
 
+/// What became of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
+    /// It was done; what there is to say.
     Done(String),
     /// What was asked for cannot be.
     Refused(String),
@@ -154,6 +171,7 @@ fn named(object: &mut Object) -> Result<Named, String> {
 }
 
 impl Answer {
+    /// Without anything besides.
     pub fn of(outcome: Outcome) -> Answer {
         Answer { outcome, said: String::new(), notices: Vec::new(), sessions: Vec::new() }
     }

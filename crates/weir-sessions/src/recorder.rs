@@ -32,6 +32,7 @@ pub const AFTER: u8 = b'a';
 pub const HAND_OVER: u8 = b'h';
 /// It has failed to.
 pub const TAKE_BACK: u8 = b'b';
-/// An event has started the recording before this one, after this one was let begin; or has stopped it.
+/// An event has started the recording before this one, after this one was let begin.
 pub const OPENED: u8 = b'p';
+/// An event has stopped that one.
 pub const SHUT: u8 = b'c';

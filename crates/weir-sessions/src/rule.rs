@@ -13,6 +13,7 @@ use weir_event::schema::Level;
 use crate::object::Object;
 use weir_filter::Dialect;
 
+/// What one `enable` asks for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
     /// As `-e` takes them.
@@ -23,7 +24,9 @@ pub struct Rule {
     pub least: Option<Level>,
     /// Events of this level.
     pub only: Option<Level>,
+    /// Events are recorded of which this holds.
     pub filter: Option<String>,
+    /// Whose rules hold in the filter.
     pub dialect: Dialect,
 }
 
@@ -33,6 +36,7 @@ impl Rule {
         Rule { events: other.events.clone(), ..self.clone() } == *other
     }
 
+    /// As JSON.
     pub fn object(&self) -> Value {
         let Rule { events, exclude, least, only, filter, dialect } = self;
         json!({

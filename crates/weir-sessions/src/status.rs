@@ -11,6 +11,7 @@ use weir_source::printable;
 /// A session, as the daemon has it.
 #[derive(Debug)]
 pub struct Status {
+    /// What it is asked for.
     pub description: Description,
     state: String,
     /// The process that records.
@@ -24,11 +25,14 @@ pub struct Status {
 /// A process that is recorded.
 #[derive(Debug)]
 pub struct Traced {
+    /// Its number.
     pub pid: i32,
+    /// What it executes.
     pub name: String,
 }
 
 impl Status {
+    /// Of the JSON of an answer, or what is wrong with it.
     pub fn of_object(mut object: Value) -> Result<Status, String> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         Ok(Status {
@@ -42,6 +46,7 @@ impl Status {
         })
     }
 
+    /// Lines for people.
     pub fn text(&self, traced: &[Traced]) -> String {
         let Description { name, folder, rules, disabled, contexts, .. } = &self.description;
         let shown = folder.display();
@@ -113,6 +118,7 @@ impl Status {
         words.join(" ")
     }
 
+    /// As `status -f json` prints it.
     pub fn object(&self, traced: &[Traced]) -> Value {
         let description = self.description.object();
         let processes: Vec<Value> =

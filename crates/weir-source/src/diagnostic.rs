@@ -7,30 +7,38 @@ use crate::{SourceFile, Span};
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Severity {
+    /// Nothing can be done with the text.
     Error,
+    /// The text can be used; its author may have meant something else.
     Warning,
 }
 
 /// A second place worth showing, such as where a map was first used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
+    /// What is marked.
     pub span: Span,
+    /// What is said of it there.
     pub text: String,
 }
 
 /// One fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
+    /// Whether the text can be used.
     pub severity: Severity,
+    /// The place that the message is about.
     pub span: Span,
     /// What is wrong: lower case, no final period, with what was given and what the limit is.
     pub message: String,
+    /// Other places that belong to it.
     pub labels: Vec<Label>,
     /// What to do about it.
     pub hint: Option<String>,
 }
 
 impl Diagnostic {
+    /// One that stops, without hint and labels.
     pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -41,15 +49,18 @@ impl Diagnostic {
         }
     }
 
+    /// One that does not.
     pub fn warning(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
     }
 
+    /// With what to write instead, or where to look.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self
     }
 
+    /// With another place marked.
     pub fn with_label(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
         self.labels.push(Label { span, text: text.into() });
         self

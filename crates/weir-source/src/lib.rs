@@ -3,6 +3,7 @@
 //! In: text that a user wrote. Out: [`Diagnostic`]s that name a place in it. Rendering is here too
 //! ([`render`]), so that every front end shows errors alike. Knows nothing of any language.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod diagnostic;
@@ -19,11 +20,14 @@ pub fn printable(text: &str) -> String {
 /// A byte range in one source file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
+    /// Offset of the first byte.
     pub start: u32,
+    /// Offset after the last byte.
     pub end: u32,
 }
 
 impl Span {
+    /// From offsets of a text, which is shorter than 4 GiB.
     pub fn new(start: usize, end: usize) -> Span {
         Span { start: start as u32, end: end as u32 }
     }
@@ -39,6 +43,7 @@ impl Span {
 pub struct SourceFile {
     /// As messages show it, such as `trace.bt` or `<-e>`.
     pub name: String,
+    /// All of it.
     pub text: String,
 }
 

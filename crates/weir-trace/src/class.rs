@@ -9,11 +9,15 @@
 /// Everything that the metadata of a trace says.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TraceClass {
+    /// Of the trace, which each packet repeats.
     pub uuid: Option<[u8; 16]>,
+    /// That of what does not name its own.
     pub order: ByteOrder,
     /// What the tracer says of itself and its surroundings, in the order of the text.
     pub environment: Vec<(String, Value)>,
+    /// By which times are counted.
     pub clocks: Vec<ClockClass>,
+    /// What each packet begins with.
     pub packet_header: Option<Field>,
     /// In ascending order of their numbers.
     pub streams: Vec<StreamClass>,
@@ -24,15 +28,20 @@ pub struct TraceClass {
 /// A value of the environment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
+    /// A number.
     Int(i128),
+    /// A text.
     Str(String),
 }
 
 /// Counts cycles since an origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClockClass {
+    /// By which the metadata refers to it.
     pub name: String,
+    /// Clocks with the same one count the same time.
     pub uuid: Option<[u8; 16]>,
+    /// For people.
     pub description: Option<String>,
     /// Cycles a second.
     pub frequency: u64,
@@ -40,7 +49,9 @@ pub struct ClockClass {
     pub precision: u64,
     /// Where the clock's zero lies behind 1970: seconds, and cycles.
     pub offset_s: i64,
+    /// Cycles that are added, after the seconds.
     pub offset_cycles: u64,
+    /// Clocks that are so can be compared.
     pub is_absolute: bool,
 }
 
@@ -74,35 +85,51 @@ impl ClockClass {
 /// What the packets and events of a stream have in common.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct StreamClass {
+    /// Its number in packet headers.
     pub id: u64,
+    /// Where the metadata has one.
     pub name: Option<String>,
     /// Index into [`TraceClass::clocks`].
     pub clock: Option<usize>,
+    /// What follows the header of each packet.
     pub packet_context: Option<Field>,
+    /// What each event begins with.
     pub event_header: Option<Field>,
+    /// What each event of the stream has besides.
     pub common_context: Option<Field>,
     /// In ascending order of their numbers.
     pub events: Vec<EventClass>,
 }
 
+/// What events of one kind consist of.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EventClass {
+    /// Its number in event headers.
     pub id: u64,
+    /// `PROVIDER:EVENT` of LTTng and weir.
     pub name: Option<String>,
     /// 0 (emergency) to 14 (debug), as far as the tracer keeps to them.
     pub level: Option<i64>,
+    /// What events of this kind have besides.
     pub specific_context: Option<Field>,
+    /// Its own fields.
     pub payload: Option<Field>,
 }
 
 /// Where a structure of fields lies, in the order of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scope {
+    /// Of the packet that is being read.
     PacketHeader,
+    /// Of the packet that is being read.
     PacketContext,
+    /// Of the event that is being read.
     EventHeader,
+    /// Of the event that is being read.
     CommonContext,
+    /// Of the event that is being read.
     SpecificContext,
+    /// Of the event that is being read.
     Payload,
 }
 
@@ -121,13 +148,16 @@ impl Scope {
 /// A member of a structure, an option of a variant, or the structure of a scope (whose name is empty).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Field {
+    /// As it is shown.
     pub name: String,
+    /// How its bits are read.
     pub class: FieldClass,
     /// Shown to nobody: all that is in it has a role, and nothing refers to it. It takes no slot in [`crate::Event`].
     pub is_hidden: bool,
 }
 
 impl Field {
+    /// Of a name and a class.
     pub fn new(name: impl Into<String>, class: FieldClass) -> Field {
         Field { name: name.into(), class, is_hidden: false }
     }
@@ -136,17 +166,21 @@ impl Field {
 /// What a field is.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FieldClass {
+    /// An integer.
     Int(Int),
+    /// An integer whose values have names.
     Enum(Enum),
     /// True where any of its bits is set. Only in CTF 2, as the others that say so.
     Bool(Int),
     /// Bits some of which have names: each label with the bits that it stands for, 0 the lowest (CTF 2).
     Flags(Enum),
+    /// A number of IEEE 754.
     Float(Float),
     /// Bytes up to a NUL, from a whole byte on.
     Str,
     /// Text in units of two or four bytes (CTF 2).
     Wide(Wide),
+    /// Fields, one after the other.
     Struct(Struct),
     /// As many elements as the class says.
     Array(Array),
@@ -163,14 +197,19 @@ pub enum FieldClass {
 pub struct Int {
     /// 64 where [`Int::is_variable`].
     pub bits: u8,
+    /// In bits.
     pub align: u32,
+    /// In two's complement.
     pub is_signed: bool,
+    /// Of its bytes.
     pub order: ByteOrder,
+    /// In which it is shown.
     pub base: Base,
     /// An array of such is characters (UTF-8).
     pub is_text: bool,
     /// Index into [`TraceClass::clocks`]: the value is this clock's, or its lowest bits.
     pub clock: Option<usize>,
+    /// What the reader uses it for, if it does.
     pub role: Option<Role>,
     /// Its first bit is its highest where its byte order is little-endian, and its lowest where that is big-endian (CTF 2).
     pub is_reversed: bool,
@@ -209,48 +248,64 @@ impl Int {
     }
 }
 
+/// Which byte is first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum ByteOrder {
+    /// The least significant.
     #[default]
     Little,
+    /// The most significant.
     Big,
 }
 
 /// How numbers are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Base {
+    /// With `0b`.
     Binary,
+    /// With `0`.
     Octal,
+    /// With a sign, where it is negative.
     #[default]
     Decimal,
+    /// With `0x`.
     Hexadecimal,
 }
 
 /// What a value is for, beside being shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
+    /// 0xc1fc1fc1.
     Magic,
+    /// Which stream class the packet is of.
     StreamClassId,
+    /// Which stream of that.
     StreamId,
     /// Bits, with what is left empty at the end.
     PacketLength,
     /// Bits, from the packet's beginning to the end of its last event.
     ContentLength,
+    /// Of the packet in its stream.
     SequenceNumber,
     /// Events that this stream has lost since it began.
     DiscardedEvents,
+    /// When the packet begins.
     BeginTime,
+    /// When it ends.
     EndTime,
+    /// Which event class the event is of.
     EventId,
 }
 
 impl Role {
+    /// How many there are.
     pub const COUNT: usize = Role::EventId as usize + 1;
 }
 
 /// An integer whose values have names.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Enum {
+    /// Of its values.
     pub int: Int,
     /// Names with the values that they stand for, each from a first to a last; ranges may overlap.
     pub labels: Vec<(String, i128, i128)>,
@@ -290,14 +345,18 @@ impl Enum {
 /// IEEE 754, in 32 or 64 bits; in CTF 2 also in 16.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Float {
+    /// 16, 32 or 64.
     pub bits: u8,
+    /// In bits.
     pub align: u32,
+    /// Of its bytes.
     pub order: ByteOrder,
     /// As of [`Int::is_reversed`].
     pub is_reversed: bool,
 }
 
 impl Float {
+    /// Of these; the rest as it is where nothing is said.
     pub fn new(bits: u8, align: u32, order: ByteOrder) -> Float {
         Float { bits, align, order, is_reversed: false }
     }
@@ -306,7 +365,9 @@ impl Float {
 /// Text in UTF-16 or UTF-32, from a whole byte on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wide {
+    /// Of its characters.
     pub encoding: Encoding,
+    /// Where it ends.
     pub length: Length,
 }
 
@@ -335,9 +396,12 @@ impl Wide {
     }
 }
 
+/// How characters are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encoding {
+    /// In units of two bytes.
     Utf16(ByteOrder),
+    /// In units of four bytes.
     Utf32(ByteOrder),
 }
 
@@ -350,6 +414,7 @@ impl Encoding {
         ("utf-32be", Encoding::Utf32(ByteOrder::Big)),
     ];
 
+    /// Bytes of a unit: a NUL has as many.
     pub fn unit_bytes(self) -> u8 {
         match self {
             Encoding::Utf16(_) => 2,
@@ -361,6 +426,7 @@ impl Encoding {
 /// Where a text ends: at the latest at its first NUL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Length {
+    /// At the first unit that is 0.
     UpToNul,
     /// So many bytes.
     Fixed(u64),
@@ -368,16 +434,21 @@ pub enum Length {
     Dynamic(Reference),
 }
 
+/// Fields, one after the other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Struct {
+    /// In their order.
     pub fields: Vec<Field>,
     /// The least alignment; members may ask for more.
     pub align: u32,
 }
 
+/// Elements, of a number that the metadata has.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Array {
+    /// Of each.
     pub element: Box<FieldClass>,
+    /// How many.
     pub count: u64,
     /// These are the bytes of the trace's UUID.
     pub is_uuid: bool,
@@ -388,14 +459,18 @@ pub struct Array {
 }
 
 impl Array {
+    /// Without alignment of its own.
     pub fn new(element: FieldClass, count: u64) -> Array {
         Array { element: Box::new(element), count, is_uuid: false, align: 1, is_blob: false }
     }
 }
 
+/// Elements, of a number that an earlier field has.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sequence {
+    /// Of each.
     pub element: Box<FieldClass>,
+    /// Where their number is.
     pub length: Reference,
     /// As of [`Array::align`].
     pub align: u32,
@@ -404,29 +479,38 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// Without alignment of its own.
     pub fn new(element: FieldClass, length: Reference) -> Sequence {
         Sequence { element: Box::new(element), length, align: 1, is_blob: false }
     }
 }
 
+/// One of several fields, which an earlier field chooses.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Variant {
+    /// That field.
     pub selector: Reference,
+    /// The fields.
     pub options: Vec<Choice>,
 }
 
+/// One of the fields of a variant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Choice {
+    /// The field.
     pub field: Field,
     /// Values of the selector that choose it, each from a first to a last.
     pub ranges: Vec<(i128, i128)>,
 }
 
+/// A field that is there or not, as an earlier one says.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Optional {
+    /// That one.
     pub selector: Reference,
     /// Values of the selector with which the field is there, each from a first to a last; `None`: the selector is a boolean.
     pub ranges: Option<Vec<(i128, i128)>>,
+    /// What is there.
     pub field: Box<FieldClass>,
 }
 
@@ -434,7 +518,9 @@ pub struct Optional {
 /// on the way are named too, in CTF 2 they are not.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Reference {
+    /// Where it is looked for.
     pub scope: Scope,
+    /// The way there, from the outermost structure.
     pub names: Vec<String>,
 }
 
@@ -448,6 +534,7 @@ impl FieldClass {
         }
     }
 
+    /// The integer that it is, or that its values are of.
     pub fn int_mut(&mut self) -> Option<&mut Int> {
         match self {
             FieldClass::Int(int) | FieldClass::Bool(int) => Some(int),

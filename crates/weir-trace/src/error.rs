@@ -8,29 +8,70 @@ use std::path::PathBuf;
 pub enum Error {
     /// The system did not do something with a file.
     #[error("cannot {what} {}", path.display())]
-    File { path: PathBuf, what: &'static str, source: io::Error },
+    File {
+        /// Of the file or folder.
+        path: PathBuf,
+        /// What was to be done with it.
+        what: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
 
     /// A file that is being written has no name any more.
     #[error("{}: it was removed while it was written", path.display())]
-    Removed { path: PathBuf },
+    Removed {
+        /// Of the folder.
+        path: PathBuf,
+    },
 
     /// There is no trace.
     #[error("{}: no trace is there or below: a trace is a folder with a file called metadata", path.display())]
-    NoTrace { path: PathBuf },
+    NoTrace {
+        /// Of the folder.
+        path: PathBuf,
+    },
 
     /// The metadata is not as its format wants it.
     #[error("{}:{line}:{column}: {message}", path.display())]
-    Metadata { path: PathBuf, line: u32, column: u32, message: String },
+    Metadata {
+        /// Of the file.
+        path: PathBuf,
+        /// From 1 on.
+        line: u32,
+        /// From 1 on.
+        column: u32,
+        /// What is wrong there.
+        message: String,
+    },
 
     /// The metadata is sound, but describes what cannot be.
     #[error("{}: {message}", path.display())]
-    Class { path: PathBuf, message: String },
+    Class {
+        /// Of the file.
+        path: PathBuf,
+        /// What that is.
+        message: String,
+    },
 
     /// A stream's bytes are not as the metadata says.
     #[error("{}: at byte {offset}: {message}", path.display())]
-    Stream { path: PathBuf, offset: u64, message: String },
+    Stream {
+        /// Of the file.
+        path: PathBuf,
+        /// In bytes.
+        offset: u64,
+        /// What is wrong there.
+        message: String,
+    },
 
     /// There is more than this crate reads.
     #[error("{}: more than {limit} {what}, which is the most that is read", path.display())]
-    TooMuch { path: PathBuf, what: &'static str, limit: u64 },
+    TooMuch {
+        /// Of the file.
+        path: PathBuf,
+        /// What is bounded.
+        what: &'static str,
+        /// The bound.
+        limit: u64,
+    },
 }

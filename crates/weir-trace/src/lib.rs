@@ -8,6 +8,7 @@
 //!
 //! Deliberately not here: how events look as text, which processes there are, and where records come from.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod class;

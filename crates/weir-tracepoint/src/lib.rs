@@ -11,6 +11,7 @@
 //!
 //! The macro holds the `unsafe` of its `asm!`, and the values stand outside of it. A crate that forbids `unsafe` cannot use it.
 
+#![deny(missing_docs)]
 #![no_std]
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_pointer_width = "64")))]
@@ -27,20 +28,35 @@ pub use crate::table::{Number, Row, label, member};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Level {
+    /// The system is unusable.
     Emerg,
+    /// Something must be done at once.
     Alert,
+    /// A part has failed.
     Crit,
+    /// A failure that the program goes on after.
     Err,
+    /// Something that may become one.
     Warning,
+    /// Normal, and worth to be seen.
     Notice,
+    /// Normal.
     Info,
+    /// For debugging: the whole system.
     DebugSystem,
+    /// For debugging: one program.
     DebugProgram,
+    /// For debugging: one process.
     DebugProcess,
+    /// For debugging: one module.
     DebugModule,
+    /// For debugging: one unit of compilation.
     DebugUnit,
+    /// For debugging: one function.
     DebugFunction,
+    /// For debugging: one line. That of a tracepoint that names none.
     DebugLine,
+    /// For debugging: anything.
     Debug,
 }
 

@@ -10,6 +10,7 @@ pub struct Row {
 }
 
 impl Row {
+    /// Ends a table.
     pub const END: Row = Row { first: 0, last: 0, name: [0; 48] };
 }
 

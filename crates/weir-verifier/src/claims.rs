@@ -41,12 +41,15 @@ pub struct Claims {
 /// A run before one of its instructions.
 #[derive(Clone, Copy)]
 pub struct Moment<'a> {
+    /// Slot of the instruction that is about to run.
     pub at: usize,
     /// Calls under way.
     pub depth: usize,
+    /// r0 to r10 as they are before it.
     pub registers: &'a [u64; 11],
     /// The outermost frame's r10; each further frame is 512 bytes below.
     pub stack_top: u64,
+    /// Address of the program's context.
     pub context: u64,
     /// The 8-byte slots of the context.
     pub slots: &'a [u64; 21],

@@ -31,6 +31,7 @@
 //! Deliberately not here: tail calls from functions, kernel functions but those of a session: each is refused as
 //! unsupported.
 
+#![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod alu;

@@ -19,12 +19,14 @@ const VISITS_MAX: u32 = 256;
 /// The states of a program's instructions, by slot.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct States {
+    /// By slot.
     pub insns: Vec<InsnStates>,
 }
 
 /// What held before one instruction, over all visits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct InsnStates {
+    /// How often a path came to it.
     pub visits: u32,
     /// Most local calls under way.
     pub depth: u32,
@@ -35,6 +37,7 @@ pub struct InsnStates {
 /// A register, or 8 bytes of the stack of the function that runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
+    /// r0 to r10.
     Register(u8),
     /// Bytes below r10 of the lowest of the 8.
     Stack(u32),

@@ -11,11 +11,13 @@ pub struct Rejection {
     pub at: Option<usize>,
     /// Text of that instruction; empty where none is to blame.
     pub text: String,
+    /// Which of the rules is broken, for programs.
     pub kind: RejectionKind,
     /// What was known, and what was missing.
     pub message: String,
 }
 
+/// Kinds of rules.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RejectionKind {
     /// It could break a rule, or is no program at all.

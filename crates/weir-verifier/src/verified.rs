@@ -64,14 +64,17 @@ pub struct InsnFacts {
 }
 
 impl VerifiedProgram {
+    /// As the object names it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// What it may be attached to, which decides its context and helpers.
     pub fn kind(&self) -> ProgramKind {
         self.kind
     }
 
+    /// As they were verified: what runs must be these.
     pub fn insns(&self) -> &[Insn] {
         &self.insns
     }

@@ -88,7 +88,7 @@ pub(crate) enum RingForm {
     Plain,
     /// Time and header before each, claimed in the same way.
     Shared,
-    /// Time and header before each, claimed inside restartable sections on one CPU (weir-jit's `src/records.rs`).
+    /// Time and header before each, claimed inside restartable sections on one CPU (weir-jit's `src/isa/x86_64/records.rs`).
     Cpu,
     /// The same, with the oldest records giving way; or by whoever has claimed the ring (`c/ring.c`).
     Overwriting,

@@ -1,7 +1,7 @@
 //! The consumer of rings: records out. Of one ring in the order of their reservation; of a map with a ring for each CPU by
 //! their times (`merge.rs`), or CPU by CPU.
 //!
-//! Producers are in `c/ring.c` and in weir-jit's `src/records.rs`, which describe the protocols. The position read from
+//! Producers are in `c/ring.c` and in weir-jit's `src/isa/x86_64/records.rs`, which describe the protocols. The position read from
 //! is this process's own; what a target writes over the shared one only harms its producers. A length is used after it
 //! was checked against the end of the data; an impossible header is counted as corrupt and the reader goes on at the
 //! producers' position. Rings that overwrite are read in another way (`snapshot.rs`).

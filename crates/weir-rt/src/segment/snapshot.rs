@@ -1,6 +1,6 @@
 //! What is in rings that overwrite: a copy of their records out, oldest first, and how many gave way. Nothing is taken.
 //!
-//! Producers are in `c/ring.c` and in weir-jit's `src/records.rs`, which describes the protocol. A ring is copied word by
+//! Producers are in `c/ring.c` and in weir-jit's `src/isa/x86_64/records.rs`, which describes the protocol. A ring is copied word by
 //! word while they go on; then the position of its oldest record is read. What lies below it may have been overwritten
 //! during the copy and is left out; what lies at it and beyond has not been, since it moves before anything is written. So
 //! no record of a snapshot is torn, whatever producers do, and of each ring what is in it and what gave way are all that

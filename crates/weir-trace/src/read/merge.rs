@@ -20,7 +20,9 @@ use crate::read::stream::{Current, Step, Stream};
 /// What comes next of a trace.
 #[derive(Debug)]
 pub enum Message<'r> {
+    /// An event.
     Event(Event<'r>),
+    /// Events or packets that are missing there.
     Lost(Loss, StreamInfo<'r>),
     /// A stream ends here, before its end.
     Damage(Error),
@@ -29,10 +31,13 @@ pub enum Message<'r> {
 /// Where something comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamInfo<'r> {
+    /// What the metadata describes.
     pub trace: &'r TraceClass,
     /// The trace's host, where its environment names one, and where it is below the place that was given.
     pub trace_name: &'r str,
+    /// Of the stream.
     pub class: &'r StreamClass,
+    /// By which its times are counted.
     pub clock: Option<&'r ClockClass>,
     /// The number among those of its class; where packets do not have one, among the trace's.
     pub id: u64,
@@ -43,7 +48,9 @@ pub struct StreamInfo<'r> {
 /// One event, as long as nothing further is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'r> {
+    /// Where it is from.
     pub info: StreamInfo<'r>,
+    /// Which event it is.
     pub class: &'r EventClass,
     /// The stream's clock at the event; 0 where there is none.
     pub cycles: u64,
@@ -94,6 +101,7 @@ impl<'r> Values<'r> {
         *first
     }
 
+    /// A floating-point number, of whatever width the trace has it.
     pub fn double(&mut self) -> f64 {
         f64::from_bits(self.word())
     }
@@ -120,7 +128,9 @@ impl<'r> Values<'r> {
 #[derive(Clone, Copy, Debug)]
 pub struct Packed<'r> {
     kind: Kind,
+    /// Elements.
     pub count: u64,
+    /// Theirs, in the order of the file.
     pub bytes: &'r [u8],
 }
 

@@ -83,6 +83,7 @@ pub(crate) enum Step {
 /// Something that a tracer did not write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loss {
+    /// What is missing.
     pub what: Lost,
     /// `None`: nobody counted.
     pub count: Option<u64>,
@@ -90,9 +91,12 @@ pub struct Loss {
     pub cycles: Option<(u64, u64)>,
 }
 
+/// What may be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lost {
+    /// The tracer had no room for them.
     Events,
+    /// Their sequence numbers are missing: the tracer wrote over them, or a file is cut.
     Packets,
 }
 

@@ -30,11 +30,13 @@ const MAGIC: u32 = 0xc1fc_1fc1;
 /// What is known when a packet begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Begin {
+    /// Of the trace.
     pub uuid: [u8; 16],
     /// Number of the stream's class.
     pub class: u64,
     /// Number of the stream among those of its class.
     pub id: u64,
+    /// The CPU whose events the stream has.
     pub cpu: u32,
     /// Number of the packet in the stream.
     pub sequence: u64,
