@@ -16,7 +16,7 @@ use weir_rt::segment::{Identity, Segment, SegmentLayout, UserMap};
 pub fn read(bytes: &[u8]) {
     let _ = foreign::parse_header(bytes);
     let _ = foreign::parse_journal(bytes);
-    let _ = foreign::parse_bulletin(bytes);
+    let _ = foreign::parse_stats_page(bytes);
     let Some((choice, steps)) = bytes.split_first() else { return };
     let maps = crate::maps::pair(*choice);
     let layout = SegmentLayout::plan(&maps, 2).expect("small maps");

@@ -6,6 +6,7 @@ use crate::limits;
 
 /// Why a module has no program.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CodegenError {
     /// A bug of whoever built the module.
     #[error("the module is not valid: {}", .0.join("; "))]

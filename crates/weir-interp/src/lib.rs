@@ -50,6 +50,7 @@ pub struct Moment<'a> {
 
 /// What a program did that none may do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum Fault {
     /// It reads or writes what it may not.
     #[error("instruction {pc}: {violation}")]

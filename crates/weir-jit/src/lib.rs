@@ -46,6 +46,7 @@ use crate::passes::liveness::{self, LiveRegs};
 
 /// Why a verified program has no code.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum JitError {
     /// The verifier accepts the instruction, and machine code has no form of it.
     #[error("instruction {index}: opcode {opcode:#04x} is not supported in this form")]

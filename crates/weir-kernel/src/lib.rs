@@ -40,6 +40,7 @@ use weir_ebpf::ProgramKind;
 
 /// Why the kernel did not do it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KernelError {
     /// The kernel has no such kind of program, or weir does not run it there.
     #[error("the kernel runs programs of kind {} only where they are attached", .kind.name())]

@@ -2,6 +2,7 @@
 
 /// Why a function was not patched. The code is stable; the text explains it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     #[error("too-short: {available} bytes before the function's end, a jump needs 5")]
     TooShort { available: usize },

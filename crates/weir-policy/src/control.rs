@@ -1,7 +1,7 @@
 //! The control: keeps what probes cost a process within a share of its CPU time, by as little as will do.
 //!
 //! In: what was seen at sites ([`Seen`]), the CPU time of the process, and the time, as values. Out: which sites step to
-//! which rung of the ladder ([`Rung`]).
+//! which level of the ladder ([`Throttle`]).
 //! - Over the budget: the site that costs most steps down first, by the first step that helps, again and again until the rest
 //!   is `AIM` of the budget. A site is touched only when none costs more, so few are.
 //! - A site is withdrawn, which is for good, only when that was the next step for `CONFIRM`, and it was seen again meanwhile; and
@@ -16,8 +16,8 @@
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
-use crate::gauge::{Gauge, Rate, Seen};
-use crate::rung::{Load, Rung};
+use crate::estimate::{CostEstimate, Rate, Seen};
+use crate::throttle::{Load, Throttle};
 
 /// Where a step is taken: to so much of the budget, so that noise does not take another.
 const AIM: f64 = 0.7;
@@ -77,7 +77,7 @@ pub struct Control {
     /// Of it, what is not the probes'.
     own: Rate,
     sites: Vec<Site>,
-    /// Those that do not stand on the first rung.
+    /// Those that do not stand on the first level.
     touched: BTreeSet<usize>,
     /// Those that are to be shut or withdrawn, if it stays so: since when, and whether they were seen again meanwhile.
     awaited: BTreeMap<usize, (Duration, bool)>,
@@ -88,10 +88,10 @@ pub struct Control {
 #[derive(Clone, Debug)]
 pub struct Site {
     /// How its hits run.
-    pub rung: Rung,
+    pub throttle: Throttle,
     /// When it came to stand there.
     pub since: Duration,
-    /// When it first left the first rung.
+    /// When it first left the first level.
     pub touched_at: Option<Duration>,
     /// Hits that ran, as counted in the process.
     pub hits: u64,
@@ -101,7 +101,7 @@ pub struct Site {
     pub missed: u64,
     /// Hits that passed a shut gate, or no gate at all: by CPU time, at the rate that was seen last.
     pub missed_about: f64,
-    gauge: Gauge,
+    estimate: CostEstimate,
     /// By the wall's time, while every call is counted.
     counted: Rate,
     /// Seconds of CPU time that the process uses in one of the wall's.
@@ -115,14 +115,14 @@ pub struct Site {
 impl Site {
     fn new() -> Site {
         Site {
-            rung: Rung::Armed,
+            throttle: Throttle::Armed,
             since: Duration::ZERO,
             touched_at: None,
             hits: 0,
             hits_about: 0.0,
             missed: 0,
             missed_about: 0.0,
-            gauge: Gauge::default(),
+            estimate: CostEstimate::default(),
             counted: Rate::default(),
             speed: 1.0,
             hold: HOLD,
@@ -133,7 +133,10 @@ impl Site {
 
     /// How often it is reached, and what a hit costs.
     pub fn load(&self) -> Load {
-        Load { hits_per_s: self.gauge.hits_per_cpu_s() * self.speed, ns_per_hit: self.gauge.ns_per_hit() }
+        Load {
+            hits_per_s: self.estimate.hits_per_cpu_s() * self.speed,
+            ns_per_hit: self.estimate.ns_per_hit(),
+        }
     }
 
     /// What is told of it. Where every call is counted, that is by the wall's time: of a process that sleeps mostly, how far it gets
@@ -146,7 +149,7 @@ impl Site {
 
     /// It was looked at.
     pub fn is_seen(&self) -> bool {
-        self.gauge.is_seen()
+        self.estimate.is_seen()
     }
 
     /// Less what may be chance: a site that was reached once by now is not taken for a busy one.
@@ -156,34 +159,34 @@ impl Site {
 
     /// Enough is known of it that something may be decided.
     pub fn is_credible(&self) -> bool {
-        self.gauge.is_credible() && self.uncertainty() < UNCERTAIN
+        self.estimate.is_credible() && self.uncertainty() < UNCERTAIN
     }
 
     /// Of its rate: one standard deviation, as a share.
     pub fn uncertainty(&self) -> f64 {
-        self.gauge.uncertainty()
+        self.estimate.uncertainty()
     }
 
     /// ns of CPU time per second.
     pub fn cost(&self) -> f64 {
-        self.rung.cost(self.load())
+        self.throttle.cost(self.load())
     }
 
     /// When it may step up to `above`.
-    fn is_due(&self, above: Rung, now: Duration) -> bool {
-        let is_sampled = |rung| matches!(rung, Rung::Sampled { .. });
-        let climbs = self.hold == HOLD && is_sampled(self.rung) && is_sampled(above);
+    fn is_due(&self, above: Throttle, now: Duration) -> bool {
+        let is_sampled = |throttle| matches!(throttle, Throttle::Sampled { .. });
+        let climbs = self.hold == HOLD && is_sampled(self.throttle) && is_sampled(above);
         let hold = if climbs { CLIMB } else { self.hold };
         now >= self.stuck_until && now.saturating_sub(self.since) >= hold
     }
 
-    fn step(&mut self, to: Rung, now: Duration) {
-        if to < self.rung {
+    fn step(&mut self, to: Throttle, now: Duration) {
+        if to < self.throttle {
             self.raised_at = Some(now);
         } else if self.raised_at.take().is_some_and(|at| now.saturating_sub(at) < SOON.max(10 * self.hold)) {
             self.hold = (2 * self.hold).min(HOLD_MAX);
         }
-        (self.rung, self.since) = (to, now);
+        (self.throttle, self.since) = (to, now);
         self.touched_at.get_or_insert(now);
     }
 }
@@ -226,7 +229,7 @@ impl Control {
         &self.sites
     }
 
-    /// More sites, on the first rung.
+    /// More sites, on the first level.
     pub fn extend(&mut self, sites: usize) {
         let new = Site { speed: self.speed(), ..Site::new() };
         self.sites.extend(std::iter::repeat_n(new, sites));
@@ -276,7 +279,7 @@ impl Control {
         if let Some((_, is_seen)) = self.awaited.get_mut(&site) {
             *is_seen |= seen.cpu_s > 0.0;
         }
-        self.sites[site].gauge.add(seen);
+        self.sites[site].estimate.add(seen);
     }
 
     /// Every call of so many seconds of the wall's was counted.
@@ -304,8 +307,8 @@ impl Control {
     /// Nothing counted at a site for so much CPU time.
     pub fn passed(&mut self, site: usize, cpu_ns: f64) {
         let site = &mut self.sites[site];
-        if site.rung == Rung::Armed {
-            site.hits_about += site.gauge.hits_per_cpu_s() * cpu_ns / 1e9;
+        if site.throttle == Throttle::Armed {
+            site.hits_about += site.estimate.hits_per_cpu_s() * cpu_ns / 1e9;
         }
     }
 
@@ -320,9 +323,9 @@ impl Control {
     }
 
     /// The step that was decided could not be taken.
-    pub fn failed(&mut self, site: usize, stands_on: Rung, now: Duration) {
+    pub fn failed(&mut self, site: usize, stands_on: Throttle, now: Duration) {
         let site = &mut self.sites[site];
-        (site.rung, site.stuck_until) = (stands_on, now + RETRY);
+        (site.throttle, site.stuck_until) = (stands_on, now + RETRY);
     }
 
     /// ns of CPU time per second of all sites.
@@ -341,7 +344,7 @@ impl Control {
     }
 
     /// What is to change now. `metering_ns`: what looking costs, in ns of CPU time per second.
-    pub fn decide(&mut self, now: Duration, metering_ns: f64) -> Vec<(usize, Rung)> {
+    pub fn decide(&mut self, now: Duration, metering_ns: f64) -> Vec<(usize, Throttle)> {
         let (Some(budget), Some(own)) = (self.budget, self.own.per_second()) else { return Vec::new() };
         let limit = budget * own.max(CPU_MIN_NS);
         let known = self.sites.iter().filter(|site| site.is_credible());
@@ -355,10 +358,10 @@ impl Control {
             }
         };
         let before = self.cost();
-        for &(site, rung) in &steps {
-            self.sites[site].step(rung, now);
-            match rung {
-                Rung::Armed => self.touched.remove(&site),
+        for &(site, throttle) in &steps {
+            self.sites[site].step(throttle, now);
+            match throttle {
+                Throttle::Armed => self.touched.remove(&site),
                 _ => self.touched.insert(site),
             };
         }
@@ -376,7 +379,11 @@ impl Control {
         let (before, after) = (before.min(most), after.min(most));
         let factor = cpu / (cpu - before + after);
         for site in &mut self.sites {
-            site.gauge.sped_up(if site.rung == Rung::Withdrawn { factor.min(GONE_MAX) } else { factor });
+            site.estimate.sped_up(if site.throttle == Throttle::Withdrawn {
+                factor.min(GONE_MAX)
+            } else {
+                factor
+            });
             site.speed /= factor;
         }
         self.is_cpu_past = true;
@@ -384,16 +391,16 @@ impl Control {
 
     /// A step that a test takes.
     #[cfg(test)]
-    pub fn force(&mut self, site: usize, rung: Rung, now: Duration) {
-        self.sites[site].step(rung, now);
+    pub fn force(&mut self, site: usize, throttle: Throttle, now: Duration) {
+        self.sites[site].step(throttle, now);
     }
 
     /// What passes a shut gate, or none, is counted by its rate: of CPU time, so that it follows what the process does.
     pub fn miss(&mut self, cpu_ns: f64) {
         for &site in &self.touched {
             let site = &mut self.sites[site];
-            if site.rung.one_in().is_none() {
-                site.missed_about += site.gauge.hits_per_cpu_s() * cpu_ns / 1e9;
+            if site.throttle.one_in().is_none() {
+                site.missed_about += site.estimate.hits_per_cpu_s() * cpu_ns / 1e9;
             }
         }
     }
@@ -404,7 +411,7 @@ impl Control {
         self.sites.iter().filter(|site| site.is_credible()).map(variance).sum::<f64>().sqrt()
     }
 
-    fn lower(&mut self, now: Duration, mut cost: f64, aim: f64) -> Vec<(usize, Rung)> {
+    fn lower(&mut self, now: Duration, mut cost: f64, aim: f64) -> Vec<(usize, Throttle)> {
         self.over_since.get_or_insert(now);
         let is_candidate =
             |site: &Site| site.is_credible() && now >= site.stuck_until && site.certain_cost() > 0.0;
@@ -415,20 +422,21 @@ impl Control {
         while cost > aim {
             let Some(Costly(_, n)) = heap.pop() else { break };
             let load = self.sites[n].load();
-            let rung = steps.get(&n).copied().unwrap_or(self.sites[n].rung);
-            let Some(next) = rung.next_below(load) else { continue };
+            let throttle = steps.get(&n).copied().unwrap_or(self.sites[n].throttle);
+            let Some(next) = throttle.next_below(load) else { continue };
             let waits = *self.awaited.get(&n).unwrap_or(&(now, false));
             let is_confirmed = waits.1 && now.saturating_sub(waits.0) >= CONFIRM;
             // What is seen of a site that is sampled is exact, and of an armed one it is not: it is sampled first.
-            let needs_sight = next == Rung::Withdrawn || next == Rung::Shut && rung != Rung::Armed;
+            let needs_sight =
+                next == Throttle::Withdrawn || next == Throttle::Shut && throttle != Throttle::Armed;
             if needs_sight && !is_confirmed {
                 // What it costs until then does not make others step down in its stead.
                 awaited.insert(n, waits);
-                cost -= rung.cost(load);
+                cost -= throttle.cost(load);
                 continue;
             }
             let after = next.cost(load);
-            cost -= rung.cost(load) - after;
+            cost -= throttle.cost(load) - after;
             steps.insert(n, next);
             heap.push(Costly(after, n));
         }
@@ -437,10 +445,10 @@ impl Control {
     }
 
     /// The site that costs least to step up.
-    fn raise(&self, now: Duration, cost: f64, aim: f64) -> Option<(usize, Rung)> {
+    fn raise(&self, now: Duration, cost: f64, aim: f64) -> Option<(usize, Throttle)> {
         let up = |&n: &usize| {
             let site = &self.sites[n];
-            let above = site.rung.next_above().filter(|above| site.is_due(*above, now))?;
+            let above = site.throttle.next_above().filter(|above| site.is_due(*above, now))?;
             Some((above.cost(site.load()) - site.cost(), n, above))
         };
         let cheapest = self.touched.iter().filter_map(up).min_by(|one, other| one.0.total_cmp(&other.0));

@@ -1,12 +1,12 @@
 //! What the probes of a script cost, and what was done about it: figures for each clause, of all processes together.
 //!
 //! In: the control of each process, and which clauses run at each site. Out: [`Figures`], which the live view, the report and
-//! the warning read, and other weirs from the process's segment ([`crate::bulletin`]). What a site costs is that of all clauses there, and is split evenly among them; its hits are hits of each.
+//! the warning read, and other weirs from the process's segment ([`crate::stats_page`]). What a site costs is that of all clauses there, and is split evenly among them; its hits are hits of each.
 
 use std::time::Duration;
 
 use crate::control::{Control, Site};
-use crate::rung::Rung;
+use crate::throttle::Throttle;
 
 /// Of one run.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -114,11 +114,11 @@ impl Figures {
 impl ProbeFigures {
     fn add(&mut self, site: &Site, sharers: f64, began: Duration) {
         let load = site.shown();
-        if site.rung != Rung::Withdrawn {
+        if site.throttle != Throttle::Withdrawn {
             self.hits_per_s += load.hits_per_s;
             self.whole += load.hits_per_s * load.ns_per_hit / sharers;
         }
-        self.cost += site.rung.cost(load) / sharers;
+        self.cost += site.throttle.cost(load) / sharers;
         self.is_seen |= site.is_seen();
         self.hits = self.hits.saturating_add(site.hits);
         self.hits_about = self.hits_about.saturating_add(site.hits_about as u64);
@@ -126,14 +126,14 @@ impl ProbeFigures {
         self.missed_about = self.missed_about.saturating_add(site.missed_about as u64);
         let touched = site.touched_at.map(|at| at.saturating_sub(began));
         self.since = self.since.into_iter().chain(touched).min();
-        match site.rung {
-            Rung::Armed => self.places.armed += 1,
-            Rung::Sampled { .. } => self.places.sampled += 1,
-            Rung::Shut => self.places.shut += 1,
-            Rung::Withdrawn => self.places.withdrawn += 1,
+        match site.throttle {
+            Throttle::Armed => self.places.armed += 1,
+            Throttle::Sampled { .. } => self.places.sampled += 1,
+            Throttle::Shut => self.places.shut += 1,
+            Throttle::Withdrawn => self.places.withdrawn += 1,
         }
-        if let Rung::Sampled { .. } = site.rung {
-            self.one_in = self.one_in.max(site.rung.one_in().unwrap_or(1));
+        if let Throttle::Sampled { .. } = site.throttle {
+            self.one_in = self.one_in.max(site.throttle.one_in().unwrap_or(1));
         }
     }
 
@@ -195,19 +195,19 @@ impl ProbeFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gauge::Seen;
+    use crate::estimate::Seen;
 
     /// Of two clauses: both run at the first site, the second alone at the other.
-    fn figures(steps: &[Vec<(usize, Rung)>]) -> Figures {
+    fn figures(steps: &[Vec<(usize, Throttle)>]) -> Figures {
         let mut control = Control::new(2, Some(0.01));
         for site in 0..2 {
             control.saw(site, Seen { cpu_s: 1.0, calls: 1000, timed: 100, timed_ns: 1e5 });
         }
         control.used(1e9, 1.0);
         for (n, steps) in steps.iter().enumerate() {
-            steps
-                .iter()
-                .for_each(|&(site, rung)| control.force(site, rung, Duration::from_secs(n as u64 + 3)));
+            steps.iter().for_each(|&(site, throttle)| {
+                control.force(site, throttle, Duration::from_secs(n as u64 + 3))
+            });
         }
         let mut figures = Figures::of(["a".into(), "b".into()]);
         figures.add(&control, &|site| if site == 0 { vec![0, 1] } else { vec![1] }, Duration::from_secs(1));
@@ -227,20 +227,20 @@ mod tests {
 
     #[test]
     fn states_name_what_was_done_where() {
-        let sampled = Rung::Sampled { shift: 6 };
-        let check = |steps: &[Vec<(usize, Rung)>], want: [&str; 2]| {
+        let sampled = Throttle::Sampled { shift: 6 };
+        let check = |steps: &[Vec<(usize, Throttle)>], want: [&str; 2]| {
             let figures = figures(steps);
             assert_eq!([figures.probes[0].state(), figures.probes[1].state()], want);
         };
         check(&[vec![(0, sampled)]], ["1 of 64", "1 of 64 at 1 of 2 places"]);
-        check(&[vec![(1, Rung::Withdrawn)]], ["armed", "withdrawn at 1 of 2 places"]);
-        check(&[vec![(0, sampled), (1, Rung::Shut)]], ["1 of 64", "1 of 64 at 1, shut at 1 of 2 places"]);
-        check(&[vec![(0, sampled)], vec![(0, Rung::Armed)]], ["armed", "armed"]);
+        check(&[vec![(1, Throttle::Withdrawn)]], ["armed", "withdrawn at 1 of 2 places"]);
+        check(&[vec![(0, sampled), (1, Throttle::Shut)]], ["1 of 64", "1 of 64 at 1, shut at 1 of 2 places"]);
+        check(&[vec![(0, sampled)], vec![(0, Throttle::Armed)]], ["armed", "armed"]);
     }
 
     #[test]
     fn since_is_when_the_first_place_was_touched() {
-        let figures = figures(&[vec![(1, Rung::Shut)], vec![(0, Rung::Shut)]]);
+        let figures = figures(&[vec![(1, Throttle::Shut)], vec![(0, Throttle::Shut)]]);
         assert_eq!(figures.probes[0].since, Some(Duration::from_secs(3)));
         assert_eq!(figures.probes[1].since, Some(Duration::from_secs(2)));
     }

@@ -4,9 +4,9 @@
 //! an administrator allows to whom. [`facts`] looks up what a policy asks about: who calls, and what a process is. [`guard`]
 //! brings them together for one run. [`notes`] is what the system's log is told of it, in lines of [`audit`].
 //!
-//! How a share of CPU time is kept: [`rung`] is the ladder of what can be done about a site that costs too much, [`gauge`]
+//! How a share of CPU time is kept: [`throttle`] is the ladder of what can be done about a site that costs too much, [`estimate`]
 //! what is known of one by its [`meters`], [`control`] decides which steps which way, and [`watch`] looks at meters and lets
-//! it. [`figures`] are what is told of it, also to other weirs ([`bulletin`]). All of that is pure: processes are a trait.
+//! it. [`figures`] are what is told of it, also to other weirs ([`stats_page`]). All of that is pure: processes are a trait.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -19,12 +19,12 @@ pub mod notes;
 pub mod policy;
 pub mod rules;
 
-pub mod bulletin;
 pub mod control;
+pub mod estimate;
 pub mod figures;
-pub mod gauge;
 pub mod meters;
-pub mod rung;
+pub mod stats_page;
+pub mod throttle;
 pub mod watch;
 
 /// Why a process is not traced.

@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use crate::meters::{Meters, Mode, Reading};
-use crate::rung::{AROUND_NS, Load, METERED_COLD_NS, METERED_NS, Rung, SAMPLED_NS, SHUT_NS, TIMED_COLD_NS};
+use crate::throttle::{
+    AROUND_NS, Load, METERED_COLD_NS, METERED_NS, SAMPLED_NS, SHUT_NS, TIMED_COLD_NS, Throttle,
+};
 use crate::watch::Watch;
 
 /// Between two rounds of the loop.
@@ -201,14 +203,14 @@ impl Process {
 impl Site {
     /// What a second of its hits adds, in ns.
     fn cost(&self, load: Load) -> f64 {
-        let rung = match self.mode {
-            None => Rung::Withdrawn,
-            Some(Mode::Armed | Mode::Metered) => Rung::Armed,
-            Some(Mode::Sampled { shift }) => Rung::Sampled { shift },
-            Some(Mode::Shut) => Rung::Shut,
+        let throttle = match self.mode {
+            None => Throttle::Withdrawn,
+            Some(Mode::Armed | Mode::Metered) => Throttle::Armed,
+            Some(Mode::Sampled { shift }) => Throttle::Sampled { shift },
+            Some(Mode::Shut) => Throttle::Shut,
         };
         let metering = if self.mode == Some(Mode::Metered) { self.metered_ns * load.hits_per_s } else { 0.0 };
-        rung.cost(load) + metering
+        throttle.cost(load) + metering
     }
 
     /// What that costs, in ns.
@@ -286,7 +288,7 @@ pub(crate) struct Run {
     pub process: Process,
     pub watch: Watch,
     /// Each change, with its time in seconds.
-    pub steps: Vec<(f64, usize, Rung)>,
+    pub steps: Vec<(f64, usize, Throttle)>,
     /// Of each tenth of a second: cost and CPU time, in ns.
     pub tenths: Vec<(f64, f64)>,
     /// How often there was something to look at.
@@ -312,7 +314,7 @@ impl Run {
                 let at = self.process.seconds();
                 self.wakes += usize::from(self.watch.next() <= self.process.now);
                 let steps = self.watch.round(&mut self.process);
-                self.steps.extend(steps.into_iter().map(|(site, rung)| (at, site, rung)));
+                self.steps.extend(steps.into_iter().map(|(site, throttle)| (at, site, throttle)));
                 let next = self.watch.next().max(self.process.now + Duration::from_millis(1));
                 let wait = (next - self.process.now).min(ROUND).min(end.saturating_sub(self.process.now));
                 self.process.advance(wait);
@@ -340,8 +342,8 @@ impl Run {
         starts.map(|start| self.share(start as f64 / 10.0, start as f64 / 10.0 + 1.0)).fold(0.0, f64::max)
     }
 
-    pub(crate) fn rung(&self, site: usize) -> Rung {
-        self.watch.control().sites()[site].rung
+    pub(crate) fn throttle(&self, site: usize) -> Throttle {
+        self.watch.control().sites()[site].throttle
     }
 
     pub(crate) fn touched(&self) -> Vec<usize> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::rung::{Rung, SHUT_NS};
 use crate::simulation::{LoadAt, Process, Run, steady, while_};
+use crate::throttle::{SHUT_NS, Throttle};
 use crate::watch::next_period;
 
 const ONE_PERCENT: f64 = 0.01;
@@ -14,8 +14,8 @@ fn run(loads: Vec<LoadAt>, budget: f64) -> Run {
     Run::start(Process::new(loads, 1), Some(budget))
 }
 
-fn is_sampled(rung: Rung) -> bool {
-    matches!(rung, Rung::Sampled { .. })
+fn is_sampled(throttle: Throttle) -> bool {
+    matches!(throttle, Throttle::Sampled { .. })
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn a_probe_of_thirty_percent_is_sampled_within_a_second() {
     run.until(10.0);
     assert!(run.share(0.0, 0.1) > 0.1, "{}", run.share(0.0, 0.1));
     assert!(run.worst_second(0.5, 10.0) <= 1.1 * ONE_PERCENT, "{}", run.worst_second(0.5, 10.0));
-    assert!(is_sampled(run.rung(0)), "{:?}", run.rung(0));
+    assert!(is_sampled(run.throttle(0)), "{:?}", run.throttle(0));
     assert!(run.steps.len() <= 3, "{:?}", run.steps);
 }
 
@@ -46,7 +46,7 @@ fn hits_and_missed_are_all_calls_while_sampled() {
 #[test]
 fn what_is_missed_beside_a_change_is_told() {
     // Sampled by steps, and back up by steps when the load is gone for the most part.
-    let load = |at: f64| crate::rung::Load {
+    let load = |at: f64| crate::throttle::Load {
         hits_per_s: if at < 6.0 { 3e5 } else { 500.0 },
         ns_per_hit: if at < 3.0 { 200.0 } else { 2000.0 },
     };
@@ -55,8 +55,8 @@ fn what_is_missed_beside_a_change_is_told() {
         process.pause = Duration::from_millis(pause_ms);
         let mut run = Run::start(process, Some(ONE_PERCENT));
         run.until(60.0);
-        assert_eq!(run.rung(0), Rung::Armed);
-        let sampled = run.steps.iter().filter(|(.., rung)| is_sampled(*rung)).count();
+        assert_eq!(run.throttle(0), Throttle::Armed);
+        let sampled = run.steps.iter().filter(|(.., throttle)| is_sampled(*throttle)).count();
         assert!(sampled >= 6 && sampled == run.steps.len() - 1, "{:?}", run.steps);
         let (_, counted) = run.process.calls(0);
         run.watch.finish(&run.process);
@@ -70,13 +70,13 @@ fn what_is_missed_beside_a_change_is_told() {
 fn what_windows_of_a_shut_site_count_is_not_told_twice() {
     let mut run = run(vec![steady(2e6, 500.0)], ONE_PERCENT);
     run.until(2.0);
-    assert_eq!(run.rung(0), Rung::Shut);
+    assert_eq!(run.throttle(0), Throttle::Shut);
     run.watch.finish(&run.process);
     let told = run.watch.control().sites()[0].missed;
     let (calls, counted) = run.process.calls(0);
     run.process.pause = Duration::from_millis(1);
     run.until(60.0);
-    assert_eq!(run.rung(0), Rung::Shut);
+    assert_eq!(run.throttle(0), Throttle::Shut);
     run.watch.finish(&run.process);
     assert_eq!(run.watch.control().sites()[0].missed, told);
     let (later, now) = run.process.calls(0);
@@ -90,7 +90,7 @@ fn what_windows_of_a_shut_site_count_is_not_told_twice() {
 fn a_hit_that_was_read_between_its_turn_and_its_run_is_missed_once() {
     let mut run = run(vec![steady(4.3e5, 1000.0)], ONE_PERCENT);
     run.until(3.0);
-    assert!(is_sampled(run.rung(0)));
+    assert!(is_sampled(run.throttle(0)));
     let counted = run.process.calls(0).1.missed;
     for early in [1, 0, 1, 0] {
         run.process.turned_early(0, early);
@@ -117,7 +117,7 @@ fn hits_are_counted_while_they_are_few_and_estimated_while_they_are_many() {
 fn a_cheap_function_that_is_called_too_often_is_withdrawn() {
     let mut run = run(vec![steady(1e7, 4.0)], ONE_PERCENT);
     run.until(10.0);
-    assert_eq!(run.rung(0), Rung::Withdrawn);
+    assert_eq!(run.throttle(0), Throttle::Withdrawn);
     assert!(run.steps.last().unwrap().0 <= 0.8, "{:?}", run.steps);
     assert_eq!(run.share(1.0, 10.0), 0.0);
     let site = &run.watch.control().sites()[0];
@@ -129,7 +129,7 @@ fn a_cheap_function_that_is_called_too_often_is_withdrawn() {
 fn one_that_can_be_skipped_at_the_gate_is_shut_and_no_more() {
     let mut run = run(vec![steady(2e6, 500.0)], ONE_PERCENT);
     run.until(10.0);
-    assert_eq!(run.rung(0), Rung::Shut);
+    assert_eq!(run.throttle(0), Throttle::Shut);
     assert!(run.share(1.0, 10.0) < 1.2 * 2e6 * SHUT_NS / 1e9, "{}", run.share(1.0, 10.0));
 }
 
@@ -214,7 +214,7 @@ fn work_is_bounded_with_forty_thousand_sites() {
 
 #[test]
 fn the_budget_is_kept_when_costs_change() {
-    let load: LoadAt = Box::new(|at| crate::rung::Load {
+    let load: LoadAt = Box::new(|at| crate::throttle::Load {
         hits_per_s: 1e5,
         ns_per_hit: if at < 5.0 { 50.0 } else { 5000.0 },
     });
@@ -230,9 +230,9 @@ fn the_budget_is_kept_when_costs_change() {
 fn what_was_sampled_comes_back_when_the_load_is_gone() {
     let mut run = run(vec![while_(|at| at < 3.0, 4e5, 1000.0)], ONE_PERCENT);
     run.until(3.0);
-    assert!(is_sampled(run.rung(0)));
+    assert!(is_sampled(run.throttle(0)));
     run.until(40.0);
-    assert_eq!(run.rung(0), Rung::Armed);
+    assert_eq!(run.throttle(0), Throttle::Armed);
     assert!(run.steps.len() <= 20, "{:?}", run.steps);
 }
 
@@ -241,12 +241,12 @@ fn what_was_shut_comes_back_and_what_was_withdrawn_does_not() {
     let burst = |hits_per_s: f64| while_(|at| at < 3.0, hits_per_s, 500.0);
     let mut shut = run(vec![burst(2e6)], ONE_PERCENT);
     shut.until(3.0);
-    assert_eq!(shut.rung(0), Rung::Shut);
+    assert_eq!(shut.throttle(0), Throttle::Shut);
     shut.until(60.0);
-    assert_eq!(shut.rung(0), Rung::Armed);
+    assert_eq!(shut.throttle(0), Throttle::Armed);
     let mut withdrawn = run(vec![burst(2e7)], ONE_PERCENT);
     withdrawn.until(60.0);
-    assert_eq!(withdrawn.rung(0), Rung::Withdrawn);
+    assert_eq!(withdrawn.throttle(0), Throttle::Withdrawn);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn a_site_that_waits_for_a_look_has_it_at_once() {
     for seed in 1..20 {
         let mut run = Run::start(Process::new(vec![steady(1.5e8, 3.0)], seed), Some(ONE_PERCENT));
         run.until(1.0);
-        assert_eq!(run.rung(0), Rung::Withdrawn, "{:?}", run.steps);
+        assert_eq!(run.throttle(0), Throttle::Withdrawn, "{:?}", run.steps);
     }
 }
 
@@ -305,7 +305,7 @@ fn what_a_withdrawn_site_misses_is_counted_by_cpu_time_without_its_probe() {
     process.turns = Some(0.5);
     let mut run = Run::start(process, Some(ONE_PERCENT));
     run.until(1.0);
-    assert_eq!(run.rung(0), Rung::Withdrawn);
+    assert_eq!(run.throttle(0), Throttle::Withdrawn);
     let before = (run.watch.control().sites()[0].missed_about, run.process.calls(0).0);
     run.until(5.0);
     let missed = run.watch.control().sites()[0].missed_about - before.0;
@@ -316,13 +316,15 @@ fn what_a_withdrawn_site_misses_is_counted_by_cpu_time_without_its_probe() {
 /// A first step that went too far is mended before much is lost.
 #[test]
 fn what_is_sampled_too_sparsely_is_soon_sampled_more_densely() {
-    let load =
-        |at: f64| crate::rung::Load { hits_per_s: 1e5, ns_per_hit: if at < 1.0 { 40_000.0 } else { 400.0 } };
+    let load = |at: f64| crate::throttle::Load {
+        hits_per_s: 1e5,
+        ns_per_hit: if at < 1.0 { 40_000.0 } else { 400.0 },
+    };
     let mut run = run(vec![Box::new(load)], ONE_PERCENT);
     run.until(1.0);
-    assert!(run.rung(0).one_in().unwrap() >= 512, "{:?}", run.steps);
+    assert!(run.throttle(0).one_in().unwrap() >= 512, "{:?}", run.steps);
     run.until(5.0);
-    assert!(run.rung(0).one_in().unwrap() <= 16, "{:?}", run.steps);
+    assert!(run.throttle(0).one_in().unwrap() <= 16, "{:?}", run.steps);
     assert!(run.worst_second(1.5, 5.0) <= ONE_PERCENT, "{}", run.worst_second(1.5, 5.0));
 }
 
@@ -331,7 +333,7 @@ fn what_is_sampled_too_sparsely_is_soon_sampled_more_densely() {
 fn what_a_place_missed_is_told_when_it_goes() {
     let mut run = run(vec![steady(4.3e5, 1000.0)], ONE_PERCENT);
     run.until(3.0);
-    assert!(is_sampled(run.rung(0)));
+    assert!(is_sampled(run.throttle(0)));
     run.process.turned_early(0, 1000);
     run.watch.leave(0, &run.process);
     run.watch.come(0, run.now());
@@ -348,7 +350,7 @@ fn a_budget_that_cannot_be_kept_is_told() {
     assert!(!run.watch.control().is_unkept(run.now()));
     run.until(5.0);
     assert!(run.watch.control().is_unkept(run.now()));
-    assert_eq!(run.rung(0), Rung::Shut);
+    assert_eq!(run.throttle(0), Throttle::Shut);
 }
 
 /// Sites whose costs together are all that must be left out to keep to the budget: the largest first.
@@ -394,7 +396,7 @@ proptest! {
             let needed = needed(&costs, 0.7 * budget * own);
             prop_assert!(touched.len() <= 3 * needed + 1, "{} of {needed}", touched.len());
         }
-        // The first seconds find the rungs; then nothing goes down that did not come up.
+        // The first seconds find the levels; then nothing goes down that did not come up.
         let late = |n: usize| run.steps.iter().filter(move |(at, site, _)| *at > 3.0 && *site == n);
         let falls = |n: usize| late(n).zip(late(n).skip(1)).filter(|(one, next)| next.2 > one.2).count();
         let falls: usize = (0..costs.len()).map(falls).sum();

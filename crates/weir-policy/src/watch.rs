@@ -25,10 +25,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::control::Control;
-use crate::gauge::Seen;
+use crate::estimate::Seen;
 use crate::meters::{self, AT_ONCE, Meters, Mode, Reading, Snapshot};
-use crate::rung::{
-    AROUND_NS, METERED_COLD_NS, METERED_NS, Rung, SAMPLED_NS, SHIFT_MAX, SHUT_NS, TIMED_COLD_NS,
+use crate::throttle::{
+    AROUND_NS, METERED_COLD_NS, METERED_NS, SAMPLED_NS, SHIFT_MAX, SHUT_NS, TIMED_COLD_NS, Throttle,
 };
 
 /// Between two looks at a site that is counted, and between decisions.
@@ -94,21 +94,30 @@ struct Site {
     /// And of those that ran.
     hits: u64,
     /// How its hits run: as the control has it, but between a decision and when it is carried out.
-    rung: Rung,
+    throttle: Throttle,
 }
 
 impl Site {
     fn new(now: Duration) -> Site {
         let (metering, reading) = (Metering::Due(now), Reading::default());
-        Site { metering, reading, cpu_ns: 0, at: now, asked: 0, missed: 0, hits: 0, rung: Rung::Armed }
+        Site {
+            metering,
+            reading,
+            cpu_ns: 0,
+            at: now,
+            asked: 0,
+            missed: 0,
+            hits: 0,
+            throttle: Throttle::Armed,
+        }
     }
 
     /// What looking adds to each call, in ns.
     fn looking_ns(&self) -> f64 {
-        match self.rung {
-            Rung::Armed => METERED_NS,
-            Rung::Shut => SAMPLED_NS - SHUT_NS,
-            Rung::Sampled { .. } | Rung::Withdrawn => 0.0,
+        match self.throttle {
+            Throttle::Armed => METERED_NS,
+            Throttle::Shut => SAMPLED_NS - SHUT_NS,
+            Throttle::Sampled { .. } | Throttle::Withdrawn => 0.0,
         }
     }
 
@@ -206,7 +215,7 @@ impl Watch {
 
     /// Ends windows; once a period reads and decides, and opens the windows that are due. The sites that changed, with where they
     /// stand now.
-    pub fn round(&mut self, process: &mut dyn Meters) -> Vec<(usize, Rung)> {
+    pub fn round(&mut self, process: &mut dyn Meters) -> Vec<(usize, Throttle)> {
         self.end_windows(process);
         let now = process.now();
         if now < self.next {
@@ -219,7 +228,7 @@ impl Watch {
         steps
     }
 
-    /// Reads all meters once more, when nothing runs any more: so that hits and misses are all calls. Whatever a site's rung is
+    /// Reads all meters once more, when nothing runs any more: so that hits and misses are all calls. Whatever a site's level is
     /// now, a thread may have been on its way through when the meter was read last.
     pub fn finish(&mut self, process: &dyn Meters) {
         // What passed shut gates, or none, since the last period.
@@ -228,13 +237,13 @@ impl Watch {
         }
         // The number of one that was withdrawn may be another's by now.
         for site in 0..self.sites.len() {
-            if self.sites[site].rung != Rung::Withdrawn {
+            if self.sites[site].throttle != Throttle::Withdrawn {
                 self.read(site, process);
             }
         }
     }
 
-    fn period(&mut self, process: &mut dyn Meters) -> Vec<(usize, Rung)> {
+    fn period(&mut self, process: &mut dyn Meters) -> Vec<(usize, Throttle)> {
         let Some(cpu_ns) = process.cpu_ns() else { return Vec::new() };
         let now = process.now();
         if let Some((before, at)) = self.cpu.replace((cpu_ns, now)) {
@@ -320,7 +329,7 @@ impl Watch {
         read.hits += ran;
         self.control.ran(site, ran);
         // What passes while it is shut is counted by its rate, windows included.
-        if read.rung != Rung::Shut {
+        if read.throttle != Throttle::Shut {
             self.control.missed(site, more);
         }
         reading
@@ -342,15 +351,15 @@ impl Watch {
         let all_seen = self.look(&sites, process);
         for (site, seen) in sites.into_iter().zip(all_seen) {
             let of_site = &self.control.sites()[site];
-            let rung = of_site.rung;
+            let throttle = of_site.throttle;
             let is_rare = of_site.load().hits_per_s <= self.always_max || of_site.uncertainty() >= UNCERTAIN;
-            if rung == Rung::Armed && is_rare {
+            if throttle == Throttle::Armed && is_rare {
                 self.settle(site, Metering::Counted);
                 continue;
             }
             let due = opened + self.until_next(site, seen.calls as f64, seen.timed as f64);
             self.settle(site, Metering::Due(due));
-            modes.push((site, if rung == Rung::Shut { Mode::Shut } else { Mode::Armed }));
+            modes.push((site, if throttle == Throttle::Shut { Mode::Shut } else { Mode::Armed }));
         }
         self.set(&modes, process);
     }
@@ -367,8 +376,8 @@ impl Watch {
             self.due.iter().take_while(is_due).take(self.changes_left).map(|&(_, site)| site).collect();
         // One change to open, and one to end it.
         self.changes_left = self.changes_left.saturating_sub(2 * sites.len());
-        let mode = |&site: &usize| match self.control.sites()[site].rung {
-            Rung::Shut => (site, Mode::Sampled { shift: SHIFT_MAX }),
+        let mode = |&site: &usize| match self.control.sites()[site].throttle {
+            Throttle::Shut => (site, Mode::Sampled { shift: SHIFT_MAX }),
             _ => (site, Mode::Metered),
         };
         let modes: Vec<(usize, Mode)> = sites.iter().map(mode).collect();
@@ -413,7 +422,7 @@ impl Watch {
         let mut modes = Vec::new();
         self.look(&sites, process);
         for site in sites {
-            let is_armed = self.control.sites()[site].rung == Rung::Armed;
+            let is_armed = self.control.sites()[site].throttle == Throttle::Armed;
             let hits_per_s = self.control.sites()[site].load().hits_per_s;
             if is_armed && hits_per_s > self.always_max {
                 let calls = hits_per_s * WINDOW.as_secs_f64();
@@ -433,7 +442,7 @@ impl Watch {
     /// How many hits a second are few, so that all sites that are counted may be; what they cost, in ns a second.
     fn share_out(&mut self) -> f64 {
         let sites = self.control.sites();
-        let is_armed = |site: &&usize| sites[**site].rung == Rung::Armed;
+        let is_armed = |site: &&usize| sites[**site].throttle == Throttle::Armed;
         let hits = |site: &usize| sites[*site].load().hits_per_s;
         let cost = METERED_COLD_NS * self.counted.iter().filter(is_armed).map(hits).sum::<f64>();
         let allowed = self.allowed();
@@ -456,15 +465,15 @@ impl Watch {
     }
 
     /// Takes the steps; those that could not be taken are left out.
-    fn take(&mut self, steps: &mut Vec<(usize, Rung)>, process: &mut dyn Meters) {
+    fn take(&mut self, steps: &mut Vec<(usize, Throttle)>, process: &mut dyn Meters) {
         let now = process.now();
         let (mut modes, mut withdrawn) = (Vec::new(), Vec::new());
-        for &(site, rung) in steps.iter() {
-            match rung {
-                Rung::Armed => modes.push((site, Mode::Armed)),
-                Rung::Sampled { shift } => modes.push((site, Mode::Sampled { shift })),
-                Rung::Shut => modes.push((site, Mode::Shut)),
-                Rung::Withdrawn => withdrawn.push(site),
+        for &(site, throttle) in steps.iter() {
+            match throttle {
+                Throttle::Armed => modes.push((site, Mode::Armed)),
+                Throttle::Sampled { shift } => modes.push((site, Mode::Sampled { shift })),
+                Throttle::Shut => modes.push((site, Mode::Shut)),
+                Throttle::Withdrawn => withdrawn.push(site),
             }
         }
         // Of those that were shut, what their windows counted stays with the rate.
@@ -476,35 +485,35 @@ impl Watch {
         let stay = process.withdraw(&withdrawn);
         let shut: Vec<(usize, Mode)> = stay.iter().map(|&site| (site, Mode::Shut)).collect();
         self.set(&shut, process);
-        for &(site, rung) in steps.iter() {
-            self.moved(site, if stay.contains(&site) { Rung::Shut } else { rung }, process);
+        for &(site, throttle) in steps.iter() {
+            self.moved(site, if stay.contains(&site) { Throttle::Shut } else { throttle }, process);
         }
         for &site in &stay {
-            self.control.failed(site, Rung::Shut, now);
+            self.control.failed(site, Throttle::Shut, now);
             self.settle(site, Metering::Due(now + PERIOD));
         }
         failed.extend(stay);
         steps.retain(|(site, _)| !failed.contains(site));
-        for &(site, rung) in steps.iter() {
-            match rung {
-                Rung::Armed | Rung::Shut => self.settle(site, Metering::Due(now + PERIOD)),
-                Rung::Sampled { .. } => {
+        for &(site, throttle) in steps.iter() {
+            match throttle {
+                Throttle::Armed | Throttle::Shut => self.settle(site, Metering::Due(now + PERIOD)),
+                Throttle::Sampled { .. } => {
                     self.settle(site, Metering::Counted);
                     self.begin(&[site], process);
                 }
-                Rung::Withdrawn => self.settle(site, Metering::Gone),
+                Throttle::Withdrawn => self.settle(site, Metering::Gone),
             }
         }
     }
 
-    /// The hits of a site run by this rung from a moment ago on. Those that were counted since the last reading came while it was
+    /// The hits of a site run by this level from a moment ago on. Those that were counted since the last reading came while it was
     /// sampled, before or after.
-    fn moved(&mut self, site: usize, rung: Rung, process: &dyn Meters) {
-        if rung != Rung::Shut {
-            self.sites[site].rung = rung;
+    fn moved(&mut self, site: usize, throttle: Throttle, process: &dyn Meters) {
+        if throttle != Throttle::Shut {
+            self.sites[site].throttle = throttle;
         }
         self.read(site, process);
-        self.sites[site].rung = rung;
+        self.sites[site].throttle = throttle;
     }
 
     /// A site where it failed is not there any more.

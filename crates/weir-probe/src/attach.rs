@@ -18,7 +18,6 @@
 
 mod admit;
 mod arm;
-mod bell;
 pub mod children;
 pub mod consumers;
 mod counters;
@@ -29,6 +28,7 @@ pub mod hand_over;
 mod install;
 mod lend;
 pub mod loads;
+mod notifier;
 mod own;
 mod patch;
 pub(crate) mod pending;

@@ -144,8 +144,8 @@ pub const GOROUTINES_MAX: u64 = 16 << 10;
 /// The largest stack that Go gives a goroutine (runtime.maxstacksize) by far.
 pub const GOROUTINE_STACK_BYTES_MAX: u64 = 4 << 30;
 
-/// How often a bulletin is copied that was written meanwhile, which happens once a second.
-pub const BULLETIN_READS_MAX: u32 = 16;
+/// How often a stats page is copied that was written meanwhile, which happens once a second.
+pub const STATS_PAGE_READS_MAX: u32 = 16;
 
 /// Stack memory scanned for one thread.
 pub const STACK_SCAN_BYTES_MAX: usize = 64 << 20;

@@ -12,7 +12,7 @@
 //! memory            its memory, by a file of its own or by calls
 //! restart           which system calls begin again where they were stopped in
 //! watchdog          ends stops of targets in time where weir itself is stopped
-//! kin               whether two of them share their memory
+//! vm_sharing        whether two of them share their memory
 //! descriptors       those of a target, taken over; blocked: whose calls wait for an answer of fanotify's
 //! permission        why the kernel does not let it be traced
 //! sys               the kernel's calls under all of these
@@ -27,7 +27,6 @@ pub(crate) mod descriptors;
 pub mod fanotify;
 pub(crate) mod goroutines;
 pub(crate) mod isa;
-pub mod kin;
 pub mod launch;
 pub(crate) mod linker;
 pub(crate) mod mapped;
@@ -38,4 +37,5 @@ pub(crate) mod stack;
 pub(crate) mod stop;
 pub(crate) mod sys;
 pub mod target;
+pub mod vm_sharing;
 pub(crate) mod watchdog;

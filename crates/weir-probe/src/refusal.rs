@@ -7,6 +7,7 @@ use crate::process::permission::Forbidden;
 
 /// An error of the world: what was being done, to what, and the call that failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     #[error("no process {pid}")]
     NoProcess { pid: i32 },

@@ -1,10 +1,10 @@
 //! The bytes that the controller and a target agree on: segment header, descriptor, control block, journal entry, meter; and
-//! what other weirs read, the bulletin.
+//! what other weirs read, the stats page.
 //!
 //! docs/segment.md describes them for readers; a test here pins both that page and the C half (`c/weir.h`). All
 //! integers are little endian.
 
-use crate::limits::{BULLETIN_NAME_BYTES_MAX, ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS};
+use crate::limits::{ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS, STATS_PAGE_NAME_BYTES_MAX};
 
 /// "WEIRSEG1".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"WEIRSEG1");
@@ -48,9 +48,9 @@ pub mod header {
     pub const CLAIM_LANES: usize = 200;
     pub const KIND: usize = 204;
     pub const PLACE_MAPS: usize = 208;
-    pub const BULLETIN_OFFSET: usize = 216;
-    pub const BULLETIN_LINES: usize = 224;
-    pub const BULLETIN_LINE_BYTES: usize = 228;
+    pub const STATS_PAGE_OFFSET: usize = 216;
+    pub const STATS_PAGE_LINES: usize = 224;
+    pub const STATS_PAGE_LINE_BYTES: usize = 228;
     pub const PLACE_SEGMENT: usize = 256;
     pub const PLACE_GATE: usize = 264;
     pub const PLACE_ISLAND_COUNT: usize = 272;
@@ -340,17 +340,21 @@ pub mod journal {
     pub const CHECK: usize = 48;
 }
 
-/// Bytes of a bulletin before its lines, and of each of them.
-pub const BULLETIN_HEAD_BYTES: usize = 64;
-pub const BULLETIN_LINE_BYTES: usize = 256;
+/// Bytes of a stats page before its lines, and of each of them.
+pub const STATS_PAGE_HEAD_BYTES: usize = 64;
+pub const STATS_PAGE_LINE_BYTES: usize = 256;
 
-/// Bytes of a bulletin of so many lines; none has none.
-pub fn bulletin_bytes(lines: u32) -> u64 {
-    if lines == 0 { 0 } else { BULLETIN_HEAD_BYTES as u64 + u64::from(lines) * BULLETIN_LINE_BYTES as u64 }
+/// Bytes of a stats page of so many lines; none has none.
+pub fn stats_page_bytes(lines: u32) -> u64 {
+    if lines == 0 {
+        0
+    } else {
+        STATS_PAGE_HEAD_BYTES as u64 + u64::from(lines) * STATS_PAGE_LINE_BYTES as u64
+    }
 }
 
-/// Byte offsets in a bulletin.
-pub mod bulletin {
+/// Byte offsets in a stats page.
+pub mod stats_page {
     /// 0 before the first, odd while one is being written.
     pub const SEQUENCE: usize = 0;
     pub const WRITTEN_NS: usize = 8;
@@ -360,7 +364,7 @@ pub mod bulletin {
     pub const LINES: usize = 32;
 }
 
-/// Byte offsets in a line of a bulletin. A word of all ones is not known.
+/// Byte offsets in a line of a stats page. A word of all ones is not known.
 pub mod line {
     pub const NAME_BYTES: usize = 0;
     pub const ONE_IN: usize = 4;
@@ -378,9 +382,9 @@ pub mod line {
     pub const NAME: usize = 80;
 }
 
-const _: () = assert!(header::BULLETIN_LINE_BYTES + 4 <= header::PLACE_SEGMENT);
-const _: () = assert!(bulletin::LINES + 8 <= BULLETIN_HEAD_BYTES);
-const _: () = assert!(line::NAME + BULLETIN_NAME_BYTES_MAX == BULLETIN_LINE_BYTES);
+const _: () = assert!(header::STATS_PAGE_LINE_BYTES + 4 <= header::PLACE_SEGMENT);
+const _: () = assert!(stats_page::LINES + 8 <= STATS_PAGE_HEAD_BYTES);
+const _: () = assert!(line::NAME + STATS_PAGE_NAME_BYTES_MAX == STATS_PAGE_LINE_BYTES);
 const _: () = assert!(size_of::<Descriptor>() == DESCRIPTOR_BYTES as usize);
 const _: () = assert!(header::LABEL + LABEL_BYTES_MAX < header::CLAIMS_OFFSET);
 const _: () = assert!(header::PLACE_ISLANDS + ISLANDS_MAX * 16 <= header::PLACE_STUBS);

@@ -1,4 +1,4 @@
-//! Reads the header, the journal and the bulletin of a segment from bytes taken out of another process. Of a segment of another ABI
+//! Reads the header, the journal and the stats page of a segment from bytes taken out of another process. Of a segment of another ABI
 //! version nothing is read but who traces whom ([`Owner`]).
 //!
 //! The bytes are hostile: anything may stand there. What is returned fits the bounds of `limits.rs`; whether the
@@ -10,7 +10,7 @@ use crate::abi::{self, header};
 use crate::limits;
 use crate::segment::{Identity, Place, SegmentKind};
 
-pub use crate::segment::{Bulletin, BulletinLine, JournalEntry, JournalState};
+pub use crate::segment::{JournalEntry, JournalState, StatsPage, StatsPageLine};
 
 /// Bytes of a segment's header, from its start.
 pub const HEADER_BYTES: usize = abi::HEADER_BYTES;
@@ -29,16 +29,16 @@ pub struct ForeignHeader {
     pub cpus: u32,
     pub journal_offset: u64,
     pub journal_capacity: u32,
-    pub bulletin_offset: u64,
-    pub bulletin_lines: u32,
+    pub stats_page_offset: u64,
+    pub stats_page_lines: u32,
     /// Forked children wait to be probed.
     pub children_wait: bool,
 }
 
 impl ForeignHeader {
-    /// Of the bulletin.
-    pub fn bulletin_bytes(&self) -> u64 {
-        abi::bulletin_bytes(self.bulletin_lines)
+    /// Of the stats page.
+    pub fn stats_page_bytes(&self) -> u64 {
+        abi::stats_page_bytes(self.stats_page_lines)
     }
 }
 
@@ -52,6 +52,7 @@ pub struct Owner {
 
 /// Why bytes are not a segment of this ABI.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum Corrupt {
     #[error("{bytes} bytes; a segment's header has {}", HEADER_BYTES)]
     Short { bytes: usize },
@@ -105,7 +106,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
         if capacity > 0 { HEADER_BYTES as u64 } else { 0 },
         journal_end.unwrap_or(0),
     )?;
-    let (bulletin_offset, bulletin_lines) = bulletin(segment_bytes, &word, &half)?;
+    let (stats_page_offset, stats_page_lines) = stats_page(segment_bytes, &word, &half)?;
     let label_bytes =
         within("the label's size", half(header::LABEL_BYTES).into(), 0, limits::LABEL_BYTES_MAX as u64)?;
     let islands =
@@ -139,30 +140,30 @@ pub fn parse_header(bytes: &[u8]) -> Result<ForeignHeader, Corrupt> {
         cpus: half(header::CPUS),
         journal_offset,
         journal_capacity: capacity as u32,
-        bulletin_offset,
-        bulletin_lines,
+        stats_page_offset,
+        stats_page_lines,
         children_wait: word(header::FORKED) != 0,
     })
 }
 
-/// Where the bulletin is, and its lines.
-fn bulletin(
+/// Where the stats page is, and its lines.
+fn stats_page(
     segment_bytes: u64,
     word: &dyn Fn(usize) -> u64,
     half: &dyn Fn(usize) -> u32,
 ) -> Result<(u64, u32), Corrupt> {
-    let lines = half(header::BULLETIN_LINES);
+    let lines = half(header::STATS_PAGE_LINES);
     let field = |what: &'static str, value: u64, is_right: bool| match is_right {
         true => Ok(()),
         false => Err(Corrupt::Field { what, value }),
     };
-    let line_bytes = half(header::BULLETIN_LINE_BYTES);
-    field("a bulletin line's size", line_bytes.into(), line_bytes as usize == abi::BULLETIN_LINE_BYTES)?;
-    field("the bulletin's length", lines.into(), lines <= limits::BULLETIN_LINES_MAX)?;
-    let offset = word(header::BULLETIN_OFFSET);
-    let last = segment_bytes.checked_sub(abi::bulletin_bytes(lines));
+    let line_bytes = half(header::STATS_PAGE_LINE_BYTES);
+    field("a stats_page line's size", line_bytes.into(), line_bytes as usize == abi::STATS_PAGE_LINE_BYTES)?;
+    field("the stats_page's length", lines.into(), lines <= limits::STATS_PAGE_LINES_MAX)?;
+    let offset = word(header::STATS_PAGE_OFFSET);
+    let last = segment_bytes.checked_sub(abi::stats_page_bytes(lines));
     let is_inside = last.is_some_and(|last| (HEADER_BYTES as u64..=last).contains(&offset));
-    field("the bulletin's offset", offset, lines == 0 || is_inside)?;
+    field("the stats_page's offset", offset, lines == 0 || is_inside)?;
     Ok((offset, lines))
 }
 
@@ -172,14 +173,14 @@ pub fn parse_journal(bytes: &[u8]) -> Vec<JournalEntry> {
     crate::segment::parse_journal(bytes)
 }
 
-/// The bulletin in `bytes` (the segment from `bulletin_offset`, as many as [`ForeignHeader::bulletin_bytes`]). None where
-/// none was put up yet, or one was being written: whoever copies it compares [`bulletin_sequence`] before and after.
-pub fn parse_bulletin(bytes: &[u8]) -> Option<Bulletin> {
-    crate::segment::parse_bulletin(bytes)
+/// The stats page in `bytes` (the segment from `stats_page_offset`, as many as [`ForeignHeader::stats_page_bytes`]). None where
+/// none was put up yet, or one was being written: whoever copies it compares [`stats_page_sequence`] before and after.
+pub fn parse_stats_page(bytes: &[u8]) -> Option<StatsPage> {
+    crate::segment::parse_stats_page(bytes)
 }
 
-/// The word at the start of a bulletin, which every change changes; none where bytes are missing.
-pub fn bulletin_sequence(bytes: &[u8]) -> Option<u64> {
+/// The word at the start of a stats page, which every change changes; none where bytes are missing.
+pub fn stats_page_sequence(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk().map(|word| u64::from_le_bytes(*word))
 }
 

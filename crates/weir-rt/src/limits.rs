@@ -53,10 +53,10 @@ pub const MEMORY_UNASKED_BYTES: u64 = 4 << 20;
 pub const JOURNAL_CAPACITY_MAX: u32 = 1 << 20;
 /// Bytes of text that one journal entry can hold.
 pub const JOURNAL_TEXT_BYTES: usize = 16;
-/// Lines of a bulletin, one a probe: what does not fit is summed up in the last one.
-pub const BULLETIN_LINES_MAX: u32 = 256;
-/// Bytes of a probe's name in a bulletin.
-pub const BULLETIN_NAME_BYTES_MAX: usize = 176;
+/// Lines of a stats page, one a probe: what does not fit is summed up in the last one.
+pub const STATS_PAGE_LINES_MAX: u32 = 256;
+/// Bytes of a probe's name in a stats page.
+pub const STATS_PAGE_NAME_BYTES_MAX: usize = 176;
 /// Bytes of the label that `weir ps` shows.
 pub const LABEL_BYTES_MAX: usize = 95;
 /// Islands of code that the header can name.

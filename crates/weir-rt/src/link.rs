@@ -8,6 +8,7 @@ use crate::executable::{Executable, RelocKind, Relocation, Symbol};
 
 /// Why an executable does not fit its place.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum LinkError {
     #[error("{program}: no address for {symbol:?}")]
     Unresolved { program: String, symbol: Symbol },

@@ -33,6 +33,7 @@ use crate::segment::Segment;
 
 /// What a program must not do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum Violation {
     #[error("{} {bytes} bytes at {address:#x}, which is in no live region", verb(*.is_write))]
     Outside { address: u64, bytes: u64, is_write: bool },

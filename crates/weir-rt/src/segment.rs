@@ -15,7 +15,6 @@ mod memory;
 
 mod announce;
 mod aside;
-mod bulletin;
 mod counters;
 mod elements;
 mod filter;
@@ -33,6 +32,7 @@ mod reads;
 mod ring;
 mod snapshot;
 mod stacks;
+mod stats_page;
 mod user_map;
 
 use std::io;
@@ -54,7 +54,6 @@ use crate::limits::{ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS};
 
 pub use self::announce::Announcements;
 pub use self::aside::Aside;
-pub use self::bulletin::{Bulletin, BulletinLine};
 pub use self::counters::{Counters, MapCounters};
 pub use self::filter::Filter;
 pub use self::growth::Growth;
@@ -66,14 +65,15 @@ pub use self::meter::{How, Meter, MeterWords};
 pub use self::reads::{Known, Reads, ReadsState};
 pub use self::ring::{PerfReader, Record, RingCounters, RingMark, RingReader};
 pub use self::snapshot::{RingCopy, Snapshot, SnapshotReader};
+pub use self::stats_page::{StatsPage, StatsPageLine};
 pub use self::user_map::UserMap;
 
-pub(crate) use self::bulletin::parse as parse_bulletin;
 pub(crate) use self::journal::parse as parse_journal;
 pub(crate) use self::layout::Fnv;
 use self::lease::Lease;
 pub(crate) use self::mapping::Mapping;
 use self::ring::Rings;
+pub(crate) use self::stats_page::parse as parse_stats_page;
 
 /// Name of the memfd of a session's maps, by which the next weir finds them.
 pub const MAPS_NAME: &str = "weir-maps";
@@ -411,8 +411,8 @@ impl Segment {
         self.put(header::MAP_COUNT, pair(layout.maps.len() as u32, layout.cpus));
         self.put(header::JOURNAL_OFFSET, layout.journal_offset);
         self.put(header::JOURNAL_CAPACITY, pair(layout.journal_capacity, JOURNAL_ENTRY_BYTES as u32));
-        self.put(header::BULLETIN_OFFSET, layout.bulletin_offset);
-        self.put(header::BULLETIN_LINES, pair(layout.bulletin_lines, abi::BULLETIN_LINE_BYTES as u32));
+        self.put(header::STATS_PAGE_OFFSET, layout.stats_page_offset);
+        self.put(header::STATS_PAGE_LINES, pair(layout.stats_page_lines, abi::STATS_PAGE_LINE_BYTES as u32));
         if layout.reads_offset > 0 {
             self.put(header::READS_ALWAYS, 1);
             self.put(header::READS_AREA, layout.reads_offset);

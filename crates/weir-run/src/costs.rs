@@ -3,7 +3,7 @@
 //! In: the traced processes, looked at every round of the loop. Out: changes of how their hits run, as [`weir_policy`]
 //! decides them; notices when a probe is slowed or taken out, once for each; a warning where there is no
 //! budget and probes take more than 5 % of a process's CPU time; [`Figures`] for the report and the live view; and in each
-//! process's segment, once a second, a bulletin for `weir ps` and `weir top`.
+//! process's segment, once a second, a stats page for `weir ps` and `weir top`.
 //!
 //! Deliberately not done: deciding anything.
 
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use weir_codegen::Compiled;
 use weir_policy::budget::Share;
-use weir_policy::bulletin;
 use weir_policy::figures::{Figures, ProbeFigures};
+use weir_policy::stats_page;
 use weir_policy::watch::PERIOD;
 use weir_report::{ProbeRails, Rails, Summary};
 use weir_rt::Ticks;
@@ -37,7 +37,7 @@ const WARNED_AFTER: Duration = Duration::from_secs(1);
 /// How often it is asked whether hits may be timed.
 const ASKED_EVERY: Duration = Duration::from_millis(10);
 
-/// Between two bulletins of one process.
+/// Between two stats pages of one process.
 const PUBLISHED_EVERY: Duration = Duration::from_secs(1);
 
 /// Of one run.
@@ -161,7 +161,7 @@ impl Costs {
             // What is known after the first look is not waited for.
             let is_seen = figures.probes.iter().any(|probe| probe.is_seen);
             watched.publish_at = now + if is_seen { PUBLISHED_EVERY } else { PERIOD };
-            one.attachment.publish(&bulletin::of(&figures, now_ns(), lost));
+            one.attachment.publish(&stats_page::of(&figures, now_ns(), lost));
         }
     }
 
@@ -299,9 +299,9 @@ impl Part for Costs {
     fn round(&mut self, round: &mut Round<'_>, _: &mut dyn Sink) -> Result<(), Failure> {
         let lost = round.segment.ring_counters(self.ring).dropped;
         let mut processes = 0;
-        if let Some((targets, roll)) = &mut round.traced {
+        if let Some((targets, registry)) = &mut round.traced {
             processes = targets.all.len();
-            self.is_handed_over = roll.is_handed_over();
+            self.is_handed_over = registry.is_handed_over();
             if !self.is_handed_over {
                 if round.looks || self.until_round().is_zero() {
                     self.read(&mut targets.all);

@@ -53,7 +53,7 @@ mod enrol;
 mod intercept;
 mod loads;
 mod one;
-mod roll;
+mod registry;
 mod targets;
 
 // What is done again and again: sinks and parts.

@@ -19,7 +19,7 @@ use weir_rt::segment::Segment;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::roll::Roll;
+use crate::registry::Registry;
 use crate::sink::{Finished, Sink};
 use crate::targets::Targets;
 
@@ -29,7 +29,7 @@ pub(crate) struct Round<'a> {
     pub(crate) output: &'a mut Output,
     /// None where a sink keeps it.
     pub(crate) clock: Option<&'a Clock>,
-    pub(crate) traced: Option<(&'a mut Targets, &'a mut Roll)>,
+    pub(crate) traced: Option<(&'a mut Targets, &'a mut Registry)>,
     pub(crate) requests: &'a mut Requests,
     /// Processes are looked at in this round.
     pub(crate) looks: bool,

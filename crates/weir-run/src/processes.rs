@@ -30,8 +30,8 @@ use crate::notice::{Notice, note};
 use crate::part::Part;
 use crate::plan::Plan;
 use crate::prepare::Run;
+use crate::registry::{Registry, STOP_TRIES, names_mapped, since_boot};
 use crate::required::{self, feasible};
-use crate::roll::{Roll, STOP_TRIES, names_mapped, since_boot};
 use crate::rounds::Rounds;
 use crate::shared::{Shared, output_failed};
 use crate::stages::{Site, probes_of};
@@ -76,13 +76,13 @@ impl Drop for LateThreads {
 
 /// Of a script that probes something.
 struct Traced {
-    roll: Roll,
+    registry: Registry,
     targets: Targets,
 }
 
 impl Course for InProcesses {
     fn poll(&mut self, is_woken: bool) -> Result<bool, Failure> {
-        let traced = self.traced.as_mut().map(|Traced { roll, targets }| (targets, roll));
+        let traced = self.traced.as_mut().map(|Traced { registry, targets }| (targets, registry));
         let launched = self.command.as_mut().and_then(|command| command.launched.as_mut());
         self.rounds.round(&self.maps, traced, launched, is_woken)
     }
@@ -121,8 +121,8 @@ impl Course for InProcesses {
 }
 
 impl InProcesses {
-    fn traced(&self) -> Option<(&Targets, &Roll)> {
-        self.traced.as_ref().map(|Traced { roll, targets }| (targets, roll))
+    fn traced(&self) -> Option<(&Targets, &Registry)> {
+        self.traced.as_ref().map(|Traced { registry, targets }| (targets, registry))
     }
 }
 
@@ -186,15 +186,15 @@ pub(crate) fn start(run: Run, start: Start) -> Result<InProcesses, Failure> {
     }
     let (mut targets, awaited) = armed?;
     let intercept = if is_command { before } else { intercept() };
-    let mut roll = Roll::new(shared.clone(), maps.clone(), intercept, children, began);
-    roll.await_files(awaited);
-    roll.first(&mut targets)?.iter().try_for_each(|line| rounds.process(line))?;
-    replaced.into_iter().for_each(|pid| roll.replaced(pid));
+    let mut registry = Registry::new(shared.clone(), maps.clone(), intercept, children, began);
+    registry.await_files(awaited);
+    registry.first(&mut targets)?.iter().try_for_each(|line| rounds.process(line))?;
+    replaced.into_iter().for_each(|pid| registry.replaced(pid));
     if let Some(command) = &mut command {
         command.begins();
     }
     rounds.starts(clock);
-    Ok(InProcesses { traced: Some(Traced { roll, targets }), rounds, maps, shared, _late: late, command })
+    Ok(InProcesses { traced: Some(Traced { registry, targets }), rounds, maps, shared, _late: late, command })
 }
 
 impl Shared {
@@ -272,13 +272,13 @@ impl Shared {
         &self,
         maps: &Segment,
         rounds: &mut Rounds,
-        Traced { mut roll, mut targets }: Traced,
+        Traced { mut registry, mut targets }: Traced,
         command: Option<&mut EndOnFailure>,
     ) -> Result<u8, Failure> {
-        roll.stop_intercepting();
-        let never = required::executed(&self.plan, &self.subjects, roll.unseen());
+        registry.stop_intercepting();
+        let never = required::executed(&self.plan, &self.subjects, registry.unseen());
         // One that was running, and has executed another program, may have been probed until then.
-        let was_replaced = command.is_none() && roll.counts().execs > 0;
+        let was_replaced = command.is_none() && registry.counts().execs > 0;
         let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty() && !was_replaced;
         if is_nothing && never.is_none() && !self.given.options.is_quiet() {
             note!(
@@ -296,14 +296,14 @@ impl Shared {
         let mut command = command;
         let launched = command.as_mut().and_then(|command| command.launched.as_mut());
         let has_ended = launched.is_some_and(|launched| launched.try_wait().is_some());
-        let tally = Tally { coverage: targets.coverage(), pending, processes: roll.counts() };
+        let tally = Tally { coverage: targets.coverage(), pending, processes: registry.counts() };
         let ended = self.end(maps, rounds, command, is_detached, tally)?;
         if !is_detached {
             return Ok(3);
         }
         match never {
             // A process that was not held may have executed it. The summary reports that.
-            Some(failure) if has_ended && roll.not_held() == 0 => Err(failure),
+            Some(failure) if has_ended && registry.not_held() == 0 => Err(failure),
             _ => Ok(ended),
         }
     }

@@ -28,7 +28,7 @@ use crate::notice::note;
 use crate::output::Output;
 use crate::part::{Part, Requests, Round};
 use crate::printed::Printed;
-use crate::roll::Roll;
+use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::sink::{Ending, READ_INTERVAL, Sink};
 use crate::targets::Targets;
@@ -126,7 +126,7 @@ impl Rounds {
     pub(crate) fn round(
         &mut self,
         segment: &Segment,
-        mut traced: Option<(&mut Targets, &mut Roll)>,
+        mut traced: Option<(&mut Targets, &mut Registry)>,
         launched: Option<&mut Launched>,
         is_woken: bool,
     ) -> Result<bool, Failure> {
@@ -139,7 +139,7 @@ impl Rounds {
         // A command runs on, without being recorded.
         let is_useless = launched.is_none() && self.sink.has_failed();
         let mut is_over = is_useless || self.output.exit().is_some();
-        let borrowed = traced.as_ref().map(|(targets, roll)| (&**targets, &**roll));
+        let borrowed = traced.as_ref().map(|(targets, registry)| (&**targets, &**registry));
         let looks = !is_over && (is_woken || self.until_look(borrowed).is_zero());
         if looks {
             self.looked = Some(Instant::now());
@@ -151,10 +151,10 @@ impl Rounds {
         if let Some(clock) = &mut self.clock {
             clock.keep(segment);
         }
-        if let Some((targets, roll)) = &traced {
+        if let Some((targets, registry)) = &traced {
             self.sink.has_writers(targets.write_records());
             // Another recording has come for the processes meanwhile.
-            is_over &= is_useless || !roll.is_handed_over() || self.requests.stop;
+            is_over &= is_useless || !registry.is_handed_over() || self.requests.stop;
         }
         Ok(is_over || self.requests.stop || self.output.exit().is_some())
     }
@@ -163,14 +163,14 @@ impl Rounds {
     fn each(
         &mut self,
         segment: &Segment,
-        traced: &mut Option<(&mut Targets, &mut Roll)>,
+        traced: &mut Option<(&mut Targets, &mut Registry)>,
         (is_look, looks): (bool, bool),
     ) -> Result<(), Failure> {
         let mut round = Round {
             segment,
             output: &mut self.output,
             clock: self.clock.as_ref(),
-            traced: traced.as_mut().map(|(targets, roll)| (&mut **targets, &mut **roll)),
+            traced: traced.as_mut().map(|(targets, registry)| (&mut **targets, &mut **registry)),
             requests: &mut self.requests,
             looks,
         };
@@ -189,27 +189,28 @@ impl Rounds {
     /// Looks at the processes; whether it is time to end.
     fn is_over(
         &mut self,
-        traced: &mut Option<(&mut Targets, &mut Roll)>,
+        traced: &mut Option<(&mut Targets, &mut Registry)>,
         launched: Option<&mut Launched>,
     ) -> Result<bool, Failure> {
-        let Some((targets, roll)) = traced else { return Ok(false) };
-        if roll.is_handed_over() {
+        let Some((targets, registry)) = traced else { return Ok(false) };
+        if registry.is_handed_over() {
             weir_probe::let_go_late();
-            roll.keep_children_waiting();
+            registry.keep_children_waiting();
             return Ok(false);
         }
-        roll.look(targets)?.iter().try_for_each(|line| self.process(line))?;
+        registry.look(targets)?.iter().try_for_each(|line| self.process(line))?;
         let seen: Vec<_> = targets.seen().collect();
         self.gone.look_at(seen.iter().map(|(pid, _)| *pid));
         self.output.symbols.look_at(seen.into_iter());
         // A command that cannot be traced any more runs on: its work is not lost. Checked last, since a process that ended as a target has ended as the command.
         let does_command_run = launched.is_some_and(|launched| launched.try_wait().is_none());
-        Ok(roll.is_over(targets, does_command_run))
+        Ok(registry.is_over(targets, does_command_run))
     }
 
     /// How long until processes are to be looked at.
-    fn until_look(&self, traced: Option<(&Targets, &Roll)>) -> Duration {
-        let is_pressed = traced.is_some_and(|(_, roll)| roll.has_ready()) || weir_probe::awaits_threads();
+    fn until_look(&self, traced: Option<(&Targets, &Registry)>) -> Duration {
+        let is_pressed =
+            traced.is_some_and(|(_, registry)| registry.has_ready()) || weir_probe::awaits_threads();
         let interval = if is_pressed { READ_INTERVAL } else { LOOK_INTERVAL };
         self.looked.map_or(Duration::ZERO, |looked| interval.saturating_sub(looked.elapsed()))
     }
@@ -276,7 +277,7 @@ impl Rounds {
     }
 
     /// How long until there is something to do that no descriptor says.
-    pub(crate) fn until(&self, segment: &Segment, traced: Option<(&Targets, &Roll)>) -> Duration {
+    pub(crate) fn until(&self, segment: &Segment, traced: Option<(&Targets, &Registry)>) -> Duration {
         let until_interval =
             self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
         let is_written = traced.is_some_and(|(targets, _)| targets.write_records());
@@ -291,14 +292,14 @@ impl Rounds {
     }
 
     /// Descriptors that are readable when a target has ended, has news of its libraries, or waits for weir, or when a part is to look.
-    pub(crate) fn watched<'a>(&'a self, traced: Option<(&'a Targets, &'a Roll)>) -> Vec<BorrowedFd<'a>> {
+    pub(crate) fn watched<'a>(&'a self, traced: Option<(&'a Targets, &'a Registry)>) -> Vec<BorrowedFd<'a>> {
         let of_parts = self.parts.iter().filter_map(|part| part.descriptor());
         // What is read does not come from them alone.
-        let traced = traced.filter(|(_, roll)| !roll.is_handed_over());
-        let Some((targets, roll)) = traced else { return of_parts.collect() };
+        let traced = traced.filter(|(_, registry)| !registry.is_handed_over());
+        let Some((targets, registry)) = traced else { return of_parts.collect() };
         let ends = targets.pidfds().map(|pidfd| pidfd.as_fd());
-        let asking = roll.has_intercepted().into_iter().chain(roll.has_children());
-        ends.chain(of_parts).chain(targets.bells()).chain(asking).collect()
+        let asking = registry.has_intercepted().into_iter().chain(registry.has_children());
+        ends.chain(of_parts).chain(targets.load_descriptors()).chain(asking).collect()
     }
 
     /// Once a second, what threads that are gone have left half written is taken out of the way; it is counted.

@@ -30,7 +30,7 @@ impl Supervision {
 
     /// From now on nothing of the processes is touched, and what they write is read.
     fn hand_over(&mut self, round: &mut Round<'_>, number: u64) -> Result<(), Failure> {
-        if let Some((targets, roll)) = &mut round.traced {
+        if let Some((targets, registry)) = &mut round.traced {
             // Those that wait for it have come to this recording; and threads that were stopped too late to be let go on with the others.
             for turn in 0..=LATE_LOOKS_MAX {
                 if turn > 0 && !weir_probe::awaits_threads() {
@@ -39,9 +39,9 @@ impl Supervision {
                 if turn > 0 {
                     thread::sleep(READ_INTERVAL);
                 }
-                roll.look(targets)?.iter().try_for_each(|line| round.output.process(line))?;
+                registry.look(targets)?.iter().try_for_each(|line| round.output.process(line))?;
             }
-            roll.hand_over(targets);
+            registry.hand_over(targets);
         }
         self.let_go.push(number);
         Ok(())
@@ -102,8 +102,8 @@ impl Part for Supervision {
                 _ if round.requests.stop => {}
                 HandOver::To(number) => self.hand_over(round, number)?,
                 HandOver::Back => {
-                    if let Some((targets, roll)) = &mut round.traced {
-                        roll.take_back(targets);
+                    if let Some((targets, registry)) = &mut round.traced {
+                        registry.take_back(targets);
                     }
                 }
             }

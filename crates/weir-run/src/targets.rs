@@ -119,8 +119,8 @@ impl Targets {
     }
 
     /// Descriptors that become readable when a process has loaded or unloaded something.
-    pub(crate) fn bells(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.all.iter().filter_map(|one| one.attachment.loads_bell())
+    pub(crate) fn load_descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.all.iter().filter_map(|one| one.attachment.loads_descriptor())
     }
 
     /// Takes everything out of those that run; `tell` what was done in each. By program, the calls that have not come back;

@@ -35,7 +35,7 @@ pub(crate) struct Watched {
     pub(crate) may_time: bool,
     /// When it is to be looked at next.
     pub(crate) next: Duration,
-    /// When its next bulletin is due.
+    /// When its next stats page is due.
     pub(crate) publish_at: Duration,
 }
 

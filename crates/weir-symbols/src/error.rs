@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// A condition of the world. (A fault in a script is a diagnostic, made by whoever knows its place in the text.)
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     #[error("cannot read {}: {source} ({call})", path.display())]
     Io { path: PathBuf, call: &'static str, source: io::Error },

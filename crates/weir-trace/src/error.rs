@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 /// Why a trace, or the rest of it, cannot be read or written.
 #[derive(thiserror::Error, Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The system did not do something with a file.
     #[error("cannot {what} {}", path.display())]

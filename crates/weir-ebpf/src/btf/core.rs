@@ -49,6 +49,7 @@ pub struct Access {
 
 /// Why there is no answer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CoreError {
     #[error("it contradicts the object's BTF")]
     Malformed,

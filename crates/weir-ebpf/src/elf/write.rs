@@ -28,6 +28,7 @@ use crate::{MapKind, MapSpec};
 
 /// Why an object cannot be a file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     #[error("program `{program}`, instruction {at}: {what}")]
     Program { program: String, at: usize, what: &'static str },

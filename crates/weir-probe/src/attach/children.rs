@@ -21,13 +21,13 @@ use std::sync::Arc;
 use weir_rt::segment::Segment;
 use weir_trampoline::forked;
 
-use crate::attach::bell::Bell;
 use crate::attach::hand_over::{Left, leave_islands};
+use crate::attach::notifier::LoadNotifier;
 use crate::process::isa::native::registers::Registers;
-use crate::process::kin;
 use crate::process::stop::Filters;
 use crate::process::sys;
 use crate::process::target::{Allowance, Target};
+use crate::process::vm_sharing;
 use crate::refusal::Error;
 
 /// Forked children of a run's targets. Dropped, it lets all of them go on.
@@ -35,25 +35,25 @@ use crate::refusal::Error;
 pub struct Children {
     maps: Arc<Segment>,
     /// Without it a look now and then finds them, later.
-    bell: Option<Bell>,
+    notifier: Option<LoadNotifier>,
 }
 
 impl Children {
     /// From now on children of targets with these maps wait, if their parents let them.
     pub fn awaited(maps: &Arc<Segment>) -> Children {
         maps.announcements().open();
-        Children { maps: maps.clone(), bell: Bell::of(maps).ok() }
+        Children { maps: maps.clone(), notifier: LoadNotifier::of(maps).ok() }
     }
 
     /// Becomes readable when a child waits, until [`Children::asked`].
-    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.bell.as_ref().map(Bell::descriptor)
+    pub fn notifier(&self) -> Option<BorrowedFd<'_>> {
+        self.notifier.as_ref().map(LoadNotifier::descriptor)
     }
 
     /// How many have announced themselves so far, if not all were answered.
     pub fn asked(&self) -> Option<u32> {
-        if let Some(bell) = &self.bell {
-            bell.hush();
+        if let Some(notifier) = &self.notifier {
+            notifier.hush();
         }
         let announcements = self.maps.announcements();
         let announced = announcements.announced();
@@ -96,7 +96,7 @@ pub enum ChildHold {
 pub fn open_child(pid: i32, allowance: Allowance, hold: ChildHold) -> Result<Target, Error> {
     // In vfork(2): what is put into its memory would be its parent's.
     let parent = sys::status_number(pid, "PPid").unwrap_or(0);
-    if parent > 0 && kin::share_memory(pid, parent) == Some(true) {
+    if parent > 0 && vm_sharing::share_memory(pid, parent) == Some(true) {
         return Err(Error::SharesMemory { pid, other: parent });
     }
     let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;

@@ -35,7 +35,7 @@ use weir_rt::segment::{Announcements, JournalState};
 use weir_symbols::Binary;
 use weir_trampoline::announce;
 
-use crate::attach::bell::Bell;
+use crate::attach::notifier::LoadNotifier;
 use crate::attach::own::OwnHook;
 use crate::attach::request::{Outcome, SiteRequest};
 use crate::attach::state::{Attachment, MappedFile};
@@ -103,14 +103,14 @@ impl Attachment {
     }
 
     /// Becomes readable when there may be something to look at ([`Attachment::has_loads`], which makes it unreadable again).
-    pub fn loads_bell(&self) -> Option<BorrowedFd<'_>> {
-        self.loads.bell.as_ref().map(Bell::descriptor)
+    pub fn loads_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.loads.notifier.as_ref().map(LoadNotifier::descriptor)
     }
 
     /// Whether there is something for [`Attachment::follow_loads`] to do. To be asked often: it costs one read of memory.
     pub fn has_loads(&mut self) -> bool {
-        if let Some(bell) = &self.loads.bell {
-            bell.hush();
+        if let Some(notifier) = &self.loads.notifier {
+            notifier.hush();
         }
         let number = self.announcements().announced();
         let has_loads = self.loads.hook.is_some() && self.loads.answered != Some(number);
@@ -202,7 +202,7 @@ impl Attachment {
         self.announcements().let_children_wait(may_wait && self.filters_unseen().is_none());
         if self.loads.hook.is_some() {
             // Without it a look now and then finds the same, later.
-            self.loads.bell = Bell::of(&self.control).ok();
+            self.loads.notifier = LoadNotifier::of(&self.control).ok();
             let copies = self.copies(sites);
             let firsts = copies.into_values().filter_map(|mut of| {
                 let of = of.drain(..).next()?;

@@ -19,7 +19,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use weir_rt::segment::{Bulletin, How};
+use weir_rt::segment::{How, StatsPage};
 use weir_trampoline::meter;
 
 use crate::attach::gates;
@@ -107,8 +107,8 @@ impl Attachment {
     }
 
     /// Puts up what others are to read of the probes in this process, in place of what was there ([`crate::scan`] reads it).
-    pub fn publish(&self, bulletin: &Bulletin) {
-        self.control.publish(bulletin);
+    pub fn publish(&self, stats_page: &StatsPage) {
+        self.control.publish(stats_page);
     }
 
     /// Ends sites, for all their consumers: their text is put back. Their numbers may be given to others later. What the

@@ -46,7 +46,7 @@ use crate::process::isa::native::remote::{Borrowed, hold_callable};
 use crate::process::mapped::is_weirs;
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
-use crate::process::{kin, linker, sys};
+use crate::process::{linker, sys, vm_sharing};
 use crate::refusal::Error;
 
 /// How often a table is made at most, and so how often a program that takes memory away waits for all processors.
@@ -619,7 +619,7 @@ fn handles_faults(pid: i32) -> bool {
 fn shares_memory(pid: i32) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     let numbers = processes.filter_map(|process| process.ok()?.file_name().to_str()?.parse::<i32>().ok());
-    numbers.filter(|&other| other != pid).any(|other| kin::share_memory(pid, other) == Some(true))
+    numbers.filter(|&other| other != pid).any(|other| vm_sharing::share_memory(pid, other) == Some(true))
 }
 
 /// Whether a stopped thread is in a passage, or comes back to one from a signal handler.

@@ -15,7 +15,7 @@ pub struct SiteRequest<'a> {
     pub window: &'a Result<Window, Refusal>,
     /// A word that counts tracers, raised while the site is patched.
     pub semaphore: Option<LinkAddr>,
-    /// At most [`limits::PROGRAMS_PER_SITE_MAX`]; they run in this order.
+    /// At most [`crate::limits::PROGRAMS_PER_SITE_MAX`]; they run in this order.
     pub programs: Vec<Attach>,
     /// As [`plan_returns`](crate::plan_returns) answered for this function; `None` where no program wants the return.
     pub returns: Option<Result<Returns, Refusal>>,
@@ -39,7 +39,7 @@ pub struct Patched {
     pub technique: String,
     /// Why its returns are not caught, where a program wants that: those for the return alone and sessions do not run.
     pub returns_refused: Option<Refusal>,
-    /// Its number, by which its hits are metered and slowed ([`rails`]).
+    /// Its number, by which its hits are metered and slowed ([`crate::attach::rails`]).
     pub site: usize,
 }
 

@@ -26,7 +26,7 @@ use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, SHORT_JUMP_BY
 use crate::process::mapped::{is_weirs, islands};
 use crate::process::sys;
 use crate::process::target::{self, Target};
-use crate::process::{kin, scan};
+use crate::process::{scan, vm_sharing};
 use crate::refusal::Error;
 
 /// Restores process `pid`: `weir detach -p PID`. Never a weir, whatever its targets have written into the segments that
@@ -140,7 +140,7 @@ fn alone(pid: i32, segments: &[scan::Segment]) -> Result<(), Error> {
     let lives = |other: i32| sys::stat(&format!("/proc/{other}/stat")).is_ok();
     // Where the kernel does not say, it may be so.
     let shares =
-        |other: &i32| *other != pid && lives(*other) && kin::share_memory(pid, *other) != Some(false);
+        |other: &i32| *other != pid && lives(*other) && vm_sharing::share_memory(pid, *other) != Some(false);
     match others.into_iter().find(shares) {
         Some(other) => Err(Error::SharesMemory { pid, other }),
         None => Ok(()),

@@ -12,7 +12,7 @@ use weir_rt::segment::{Filter, Segment};
 use weir_symbols::FileIdentity;
 use weir_trampoline::island::{Place, PlannedSite, Stubs};
 
-use crate::attach::bell::Bell;
+use crate::attach::notifier::LoadNotifier;
 use crate::attach::pending::ReturnPoints;
 use crate::attach::request::Outcome;
 use crate::attach::undo::Undo;
@@ -137,8 +137,8 @@ pub(crate) struct Loads {
     pub(super) late: u32,
     pub(super) late_at_look: u32,
     pub(super) looked: Option<Instant>,
-    /// Rings when there is something to look at; none where there is no hook, or no thread for it.
-    pub(super) bell: Option<Bell>,
+    /// Readable when there is something to look at; none where there is no hook, or no thread for it.
+    pub(super) notifier: Option<LoadNotifier>,
 }
 
 /// One mapping of a file that has sites.

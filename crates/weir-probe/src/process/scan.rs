@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use weir_rt::foreign::{self, Corrupt, ForeignHeader, Owner};
-use weir_rt::segment::{Bulletin, Identity, JournalEntry, JournalState, SegmentKind};
+use weir_rt::segment::{Identity, JournalEntry, JournalState, SegmentKind, StatsPage};
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::procfs;
 
-use crate::limits::BULLETIN_READS_MAX;
+use crate::limits::STATS_PAGE_READS_MAX;
 use crate::process::mapped::{is_maps, is_segment, islands};
 use crate::process::memory::Memory;
 use crate::process::permission;
@@ -45,7 +45,7 @@ pub struct Probed {
     pub other_version: Option<u32>,
     /// What its weir said last of its probes, if it has. A fork child has its parent's segment, and what is said there is not
     /// about it.
-    pub bulletin: Option<Bulletin>,
+    pub stats_page: Option<StatsPage>,
     /// Forked children of the process that has this segment wait at their first hit ([`crate::Children`]).
     pub children_wait: bool,
 }
@@ -71,9 +71,9 @@ impl Probed {
         since(self.identity.started_ns)
     }
 
-    /// How long ago the bulletin was put up, as far as it is right; none where there is none.
-    pub fn bulletin_age(&self) -> Option<Duration> {
-        Some(since(self.bulletin.as_ref()?.written_ns))
+    /// How long ago the stats page was put up, as far as it is right; none where there is none.
+    pub fn stats_page_age(&self) -> Option<Duration> {
+        Some(since(self.stats_page.as_ref()?.written_ns))
     }
 
     /// It was forked from a traced process: its text is patched, and its gates are closed.
@@ -297,9 +297,9 @@ fn described(pid: i32, segment: &Segment) -> Result<Probed, Error> {
         }
         Err(corrupt) => return Err(Error::Corrupt { pid, detail: corrupt.to_string() }),
     };
-    let bulletin = segment.bulletin(pid).filter(|_| identity.target_pid == pid as u32);
+    let stats_page = segment.stats_page(pid).filter(|_| identity.target_pid == pid as u32);
     let children_wait = segment.header.as_ref().is_ok_and(|header| header.children_wait);
-    Ok(Probed { pid, comm, identity, controller_alive, probes, other_version, bulletin, children_wait })
+    Ok(Probed { pid, comm, identity, controller_alive, probes, other_version, stats_page, children_wait })
 }
 
 /// A process's own segment, and what its header says.
@@ -332,21 +332,21 @@ impl Segment<'_> {
 
     /// What its weir said last. None where it has said nothing, where it was killed while it did, and where the target writes
     /// there all the time.
-    fn bulletin(&self, pid: i32) -> Option<Bulletin> {
-        let header = self.header.as_ref().ok().filter(|header| header.bulletin_lines > 0)?;
-        let bytes = header.bulletin_bytes();
-        if header.bulletin_offset.checked_add(bytes)? > self.mapping.end.0 - self.mapping.start.0 {
+    fn stats_page(&self, pid: i32) -> Option<StatsPage> {
+        let header = self.header.as_ref().ok().filter(|header| header.stats_page_lines > 0)?;
+        let bytes = header.stats_page_bytes();
+        if header.stats_page_offset.checked_add(bytes)? > self.mapping.end.0 - self.mapping.start.0 {
             return None;
         }
-        let (memory, at) = (open(pid).ok()?, self.mapping.start.0 + header.bulletin_offset);
+        let (memory, at) = (open(pid).ok()?, self.mapping.start.0 + header.stats_page_offset);
         let mut copy = vec![0; bytes as usize];
-        for _ in 0..BULLETIN_READS_MAX {
+        for _ in 0..STATS_PAGE_READS_MAX {
             let before = memory.read_u64(at).ok()?;
             memory.read(at, &mut copy).ok()?;
             if memory.read_u64(at).ok()? == before
-                && let Some(bulletin) = foreign::parse_bulletin(&copy)
+                && let Some(stats_page) = foreign::parse_stats_page(&copy)
             {
-                return Some(bulletin);
+                return Some(stats_page);
             }
             std::thread::yield_now();
         }

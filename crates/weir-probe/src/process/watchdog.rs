@@ -4,7 +4,7 @@
 //! finds itself late and releases its target, and SIGSTOP after its last hold has ended. [`KILL_AFTER`] the deadline it sends SIGKILL, and the
 //! kernel releases the target.
 //!
-//! While this process is stopped, the watchdog also allows all calls that are pending at a [`fanotify`] group of this process.
+//! While this process is stopped, the watchdog also allows all calls that are pending at a [`crate::process::fanotify`] group of this process.
 //!
 //! It is a process, because a stop signal stops all threads of a process, in a session of its own, because a terminal stops whole process groups.
 //! It shares the memory of this process (`CLONE_VM`): it needs no executable file, and reads deadlines from [`SHARED`]. It sends no SIGCHLD,

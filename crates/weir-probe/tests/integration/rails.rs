@@ -308,9 +308,16 @@ fn a_site_is_withdrawn_and_the_others_go_on() {
 }
 
 /// Runs the program that compares its whole state across calls, with sessions at both ends of its functions, in modes that
-/// change all the time.
+/// change all the time. On a loaded machine it may be over before the second mode: then it runs again.
 #[track_caller]
 fn state_stays_as_modes_change(replaces: bool) {
+    const RUNS: usize = 20;
+    assert!((0..RUNS).any(|_| run_as_modes_change(replaces)), "no call was missed in {RUNS} runs");
+}
+
+/// Whether hits were missed.
+#[track_caller]
+fn run_as_modes_change(replaces: bool) -> bool {
     let path = target::build(
         "rails-state",
         Source::Program("state.c"),
@@ -348,8 +355,9 @@ fn state_stays_as_modes_change(replaces: bool) {
     }
     assert_eq!(ended, Some(Ended::Code(0)), "its state has changed, or it does not end");
     let counted = [ENTRIES, RETURNS, sessions::MATCHED].map(|index| sessions::value(&attachment, index));
-    assert!(counted[0] > 0 && missed(&attachment) > 0, "{counted:?}");
+    assert!(counted[0] > 0, "{counted:?}");
     assert_eq!(counted, [counted[0]; 3]);
+    missed(&attachment) > 0
 }
 
 #[test]

@@ -29,11 +29,11 @@ pub struct SegmentLayout {
     pub journal_capacity: u32,
     /// Where the meters are, [`abi::METER_BYTES`] each: one for each entry of the journal, which every site has one of.
     pub meters_offset: u64,
-    /// Where the bulletin is, and for how many lines: in a process's own segment alone.
-    pub bulletin_offset: u64,
+    /// Where the stats page is, and for how many lines: in a process's own segment alone.
+    pub stats_page_offset: u64,
     /// What is known of the process's memory; 0 in maps.
     pub reads_offset: u64,
-    pub bulletin_lines: u32,
+    pub stats_page_lines: u32,
     /// A multiple of the page size.
     pub bytes: u64,
     /// Of everything above and the map definitions.
@@ -96,6 +96,7 @@ pub(crate) enum RingForm {
 
 /// Why a layout was refused.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum LayoutError {
     #[error("{count} maps; at most {} fit a segment", limits::MAPS_MAX)]
     TooManyMaps { count: usize },
@@ -125,8 +126,8 @@ impl SegmentLayout {
         SegmentLayout::plan_lanes(maps, cpus, claim_lanes)
     }
 
-    /// The own segment of one traced process, without maps: with a journal of `journal_capacity` entries, and a bulletin of
-    /// as many lines as there are probes, up to [`limits::BULLETIN_LINES_MAX`].
+    /// The own segment of one traced process, without maps: with a journal of `journal_capacity` entries, and a stats page of
+    /// as many lines as there are probes, up to [`limits::STATS_PAGE_LINES_MAX`].
     pub fn of_target(journal_capacity: u32, probes: u32) -> Result<Self, LayoutError> {
         if journal_capacity > limits::JOURNAL_CAPACITY_MAX {
             return Err(LayoutError::Journal { capacity: journal_capacity });
@@ -134,9 +135,9 @@ impl SegmentLayout {
         let journal_end = HEADER_BYTES as u64 + u64::from(journal_capacity) * JOURNAL_ENTRY_BYTES as u64;
         let meters_offset = round_up(journal_end, PAGE);
         let meters_end = meters_offset + u64::from(journal_capacity) * abi::METER_BYTES;
-        let bulletin_offset = round_up(meters_end, PAGE);
-        let bulletin_lines = probes.min(limits::BULLETIN_LINES_MAX);
-        let reads_offset = round_up(bulletin_offset + abi::bulletin_bytes(bulletin_lines), PAGE);
+        let stats_page_offset = round_up(meters_end, PAGE);
+        let stats_page_lines = probes.min(limits::STATS_PAGE_LINES_MAX);
+        let reads_offset = round_up(stats_page_offset + abi::stats_page_bytes(stats_page_lines), PAGE);
         let end = reads_offset + abi::reads::BYTES;
         let mut layout = SegmentLayout {
             kind: SegmentKind::Target,
@@ -147,9 +148,9 @@ impl SegmentLayout {
             journal_offset: HEADER_BYTES as u64,
             journal_capacity,
             meters_offset,
-            bulletin_offset,
+            stats_page_offset,
             reads_offset,
-            bulletin_lines,
+            stats_page_lines,
             bytes: round_up(end, PAGE),
             hash: 0,
         };
@@ -186,9 +187,9 @@ impl SegmentLayout {
             journal_offset: 0,
             journal_capacity: 0,
             meters_offset: 0,
-            bulletin_offset: 0,
+            stats_page_offset: 0,
             reads_offset: 0,
-            bulletin_lines: 0,
+            stats_page_lines: 0,
             bytes: end,
             hash: 0,
         };
@@ -585,7 +586,7 @@ fn hash(layout: &SegmentLayout) -> u64 {
     hash.number(layout.cpus.into());
     hash.number(layout.claim_lanes.into());
     hash.number(layout.journal_capacity.into());
-    hash.number(layout.bulletin_lines.into());
+    hash.number(layout.stats_page_lines.into());
     hash.number(layout.bytes);
     for map in &layout.maps {
         hash.bytes(map.spec.name.as_bytes());

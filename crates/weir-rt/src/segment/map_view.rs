@@ -34,6 +34,7 @@ pub struct MapView<'a> {
 
 /// Why the kernel's interface, and ours, refuses an update or a delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
 pub enum MapError {
     #[error("no such key, or no element (ENOENT)")]
     NotFound,

@@ -3,7 +3,6 @@
 
 mod announce;
 mod bloom;
-mod bulletin;
 mod corrupt;
 mod denied;
 mod growth;
@@ -22,6 +21,7 @@ mod queue;
 mod ring;
 mod signals;
 mod stacks;
+mod stats_page;
 mod stress;
 mod threads;
 

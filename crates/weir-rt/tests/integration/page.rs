@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use weir_ebpf::{MapKind, MapSpec};
-use weir_rt::abi::{self, bulletin, control, header, journal, line, meter, reads};
+use weir_rt::abi::{self, control, header, journal, line, meter, reads, stats_page};
 use weir_rt::foreign::{self, Corrupt, Owner};
 use weir_rt::segment::{Identity, JournalEntry, JournalState, Place, Segment, SegmentKind, SegmentLayout};
 
@@ -37,7 +37,7 @@ fn the_page_describes_the_header() {
         "Header",
         named!(header: MAGIC ABI_VERSION HEADER_BYTES SESSION LAYOUT_HASH SEGMENT_BYTES MAP_COUNT CPUS JOURNAL_OFFSET
             JOURNAL_CAPACITY JOURNAL_ENTRY_BYTES CONTROLLER_PID UID CONTROLLER_START STARTED_NS TARGET_PID LABEL_BYTES
-            LABEL CLAIMS_OFFSET CLAIM_LANES KIND PLACE_MAPS BULLETIN_OFFSET BULLETIN_LINES BULLETIN_LINE_BYTES PLACE_SEGMENT PLACE_GATE PLACE_ISLAND_COUNT PLACE_ISLANDS PLACE_STUBS PLACE_RESTORERS RANDOM CLOCK LEASE SHUT ANNOUNCE FILTER CGROUP FORKED READS_ALWAYS READS_NEVER READS_STATE READS_AREA COUNTERS PROBE_WORDS),
+            LABEL CLAIMS_OFFSET CLAIM_LANES KIND PLACE_MAPS STATS_PAGE_OFFSET STATS_PAGE_LINES STATS_PAGE_LINE_BYTES PLACE_SEGMENT PLACE_GATE PLACE_ISLAND_COUNT PLACE_ISLANDS PLACE_STUBS PLACE_RESTORERS RANDOM CLOCK LEASE SHUT ANNOUNCE FILTER CGROUP FORKED READS_ALWAYS READS_NEVER READS_STATE READS_AREA COUNTERS PROBE_WORDS),
     );
 }
 
@@ -52,10 +52,10 @@ fn the_page_describes_a_meter() {
 }
 
 #[test]
-fn the_page_describes_a_bulletin() {
-    check("Bulletin", named!(bulletin: SEQUENCE WRITTEN_NS CPU RECORDS_LOST LINES));
+fn the_page_describes_a_stats_page() {
+    check("Stats page", named!(stats_page: SEQUENCE WRITTEN_NS CPU RECORDS_LOST LINES));
     check(
-        "Line of the bulletin",
+        "Line of the stats page",
         named!(line: NAME_BYTES ONE_IN RATE TIME COST HITS HITS_ABOUT MISSED MISSED_ABOUT ARMED SAMPLED SHUT WITHDRAWN NAME),
     );
 }
@@ -125,7 +125,7 @@ fn a_header_is_read_back() {
     assert_eq!(read.layout_hash, control.layout().hash);
     assert_eq!((read.segment_bytes, read.map_count), (control.layout().bytes, 0));
     assert_eq!((read.journal_offset, read.journal_capacity), (control.layout().journal_offset, 4));
-    assert_eq!((read.bulletin_offset, read.bulletin_lines), (control.layout().bulletin_offset, 2));
+    assert_eq!((read.stats_page_offset, read.stats_page_lines), (control.layout().stats_page_offset, 2));
     let maps = segment();
     let read = foreign::parse_header(&bytes(&maps)).expect("our own");
     assert_eq!((read.kind, read.segment_bytes), (SegmentKind::Maps, maps.layout().bytes));
@@ -252,12 +252,12 @@ fn any_of(good: &[u8]) {
         if let Ok(header) = foreign::parse_header(&bytes) {
             let end = header.journal_offset + u64::from(header.journal_capacity) * 64;
             assert!(end <= header.segment_bytes && header.place.islands.len() <= 16);
-            let end = header.bulletin_offset.saturating_add(header.bulletin_bytes());
-            assert!(header.bulletin_lines == 0 || end <= header.segment_bytes);
-            assert!(header.bulletin_lines <= 256);
+            let end = header.stats_page_offset.saturating_add(header.stats_page_bytes());
+            assert!(header.stats_page_lines == 0 || end <= header.segment_bytes);
+            assert!(header.stats_page_lines <= 256);
         }
         foreign::parse_journal(&bytes);
-        foreign::parse_bulletin(&bytes);
+        foreign::parse_stats_page(&bytes);
     }
 }
 

@@ -235,7 +235,7 @@ mod tests {
             title.contains("1 process traced by 0 weirs, 1 of them left by weirs that are gone"),
             "{title}"
         );
-        left.bulletin = None;
+        left.stats_page = None;
         assert_eq!(one(&left).0.state, "weir gone");
         // Its probes are out.
         left.probes = 0;
@@ -245,11 +245,11 @@ mod tests {
     #[test]
     fn a_weir_that_says_nothing_is_not_taken_at_its_last_word() {
         let mut silent = probed();
-        silent.bulletin.as_mut().unwrap().written_ns = 0;
+        silent.stats_page.as_mut().unwrap().written_ns = 0;
         let (row, _) = one(&silent);
         assert_eq!(row.hits_per_s, None);
         assert!(row.state.starts_with("armed, silent for "), "{}", row.state);
-        silent.bulletin = None;
+        silent.stats_page = None;
         assert_eq!(one(&silent).0.state, "nothing told yet");
         (silent.probes, silent.other_version) = (0, Some(2));
         assert_eq!(one(&silent).0.state, "a weir of ABI version 2");
@@ -266,7 +266,7 @@ mod tests {
     fn records_of_one_run_are_lost_once() {
         let mut other = probed();
         (other.pid, other.identity.target_pid) = (11, 11);
-        other.bulletin.as_mut().unwrap().records_lost = 4;
+        other.stats_page.as_mut().unwrap().records_lost = 4;
         let (rows, title, _) = contents(&[probed(), other]);
         assert_eq!(rows.len(), 2);
         assert!(

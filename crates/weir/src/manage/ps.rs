@@ -175,7 +175,7 @@ mod tests {
         let (controller_pid, controller_start) = controller;
         let identity = Identity { controller_pid, controller_start, ..identity };
         let comm = "a\n\"b".into();
-        let (other_version, bulletin) = (None, None);
+        let (other_version, stats_page) = (None, None);
         Probed {
             pid,
             comm,
@@ -183,7 +183,7 @@ mod tests {
             controller_alive: true,
             probes: 3,
             other_version,
-            bulletin,
+            stats_page,
             children_wait: false,
         }
     }
@@ -243,7 +243,7 @@ mod tests {
         let whole = object(&probed);
         assert_eq!((&whole["is_current"], &whole["hits_per_s"]), (&json!(false), &Value::Null));
         assert_eq!((&whole["figures"][0]["share"], &whole["missed"]), (&Value::Null, &json!(3)));
-        probed.bulletin = None;
+        probed.stats_page = None;
         assert_eq!(columns(&probed), ["-"; 4]);
     }
 }

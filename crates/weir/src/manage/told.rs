@@ -1,14 +1,14 @@
 //! What the weir of a traced process says of its probes there, and what that is worth.
 //!
-//! In: a process, as weir-probe finds it, with the bulletin in its segment. Out: [`Told`]. Rates hold for the moment that they
+//! In: a process, as weir-probe finds it, with the stats page in its segment. Out: [`Told`]. Rates hold for the moment that they
 //! were written: those of a weir that is gone, or silent, are not passed on; what was counted until then is.
 
 use std::time::Duration;
 
 use weir_probe::scan::Probed;
 
-use weir_policy::bulletin;
 use weir_policy::figures::{Figures, ProbeFigures};
+use weir_policy::stats_page;
 
 /// A weir that lives says something every second; one that has not for so long is stopped, or in trouble.
 const SILENT_AFTER: Duration = Duration::from_secs(4);
@@ -36,13 +36,13 @@ pub(crate) struct Told {
 impl Told {
     /// None where nothing was said yet, or nothing that this weir understands, or not of this process.
     pub(crate) fn of(probed: &Probed) -> Option<Told> {
-        let (said, age) = (probed.bulletin.as_ref()?, probed.bulletin_age()?);
+        let (said, age) = (probed.stats_page.as_ref()?, probed.stats_page_age()?);
         let standing = match (probed.controller_alive, age > SILENT_AFTER) {
             (false, _) => Standing::Gone,
             (true, true) => Standing::Silent,
             (true, false) => Standing::Current,
         };
-        Some(Told { standing, age, records_lost: said.records_lost, figures: bulletin::figures(said) })
+        Some(Told { standing, age, records_lost: said.records_lost, figures: stats_page::figures(said) })
     }
 
     pub(crate) fn is_current(&self) -> bool {
@@ -75,13 +75,13 @@ impl Told {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use weir_rt::segment::{Bulletin, BulletinLine, Identity};
+    use weir_rt::segment::{Identity, StatsPage, StatsPageLine};
 
     use super::*;
 
     /// Process 10, whose one probe is hit 2,000 times a second at 500 ns.
     pub(crate) fn probed() -> Probed {
-        let line = BulletinLine {
+        let line = StatsPageLine {
             probe: "uprobe:/x:f".into(),
             millihits_per_s: Some(2_000_000),
             ps_per_hit: Some(500_000),
@@ -90,11 +90,11 @@ pub(crate) mod tests {
             missed: 3,
             missed_about: 4,
             armed: 1,
-            ..BulletinLine::default()
+            ..StatsPageLine::default()
         };
         let (cpu_ns_per_s, lines) = (Some(100_000_000), vec![line]);
         // In the future, as a process may say it, is now.
-        let bulletin = Bulletin { written_ns: u64::MAX, cpu_ns_per_s, records_lost: 5, lines };
+        let stats_page = StatsPage { written_ns: u64::MAX, cpu_ns_per_s, records_lost: 5, lines };
         let identity = Identity { target_pid: 10, label: "uprobe:/x:f".into(), ..Identity::default() };
         Probed {
             pid: 10,
@@ -103,7 +103,7 @@ pub(crate) mod tests {
             controller_alive: true,
             probes: 3,
             other_version: None,
-            bulletin: Some(bulletin),
+            stats_page: Some(stats_page),
             children_wait: false,
         }
     }
@@ -119,21 +119,21 @@ pub(crate) mod tests {
     fn rates_are_told_while_they_hold_and_counts_for_ever() {
         let mut probed = probed();
         assert_eq!(rates(&probed), (Standing::Current, [Some(2000.0), Some(500.0), Some(0.01)]));
-        probed.bulletin.as_mut().unwrap().written_ns = 0;
+        probed.stats_page.as_mut().unwrap().written_ns = 0;
         assert_eq!(rates(&probed), (Standing::Silent, [None; 3]));
         probed.controller_alive = false;
         assert_eq!(rates(&probed), (Standing::Gone, [None; 3]));
-        probed.bulletin = None;
+        probed.stats_page = None;
         assert_eq!(Told::of(&probed), None);
     }
 
     #[test]
     fn what_is_not_known_is_not_told_as_nothing() {
         let mut probed = probed();
-        let said = probed.bulletin.as_mut().unwrap();
+        let said = probed.stats_page.as_mut().unwrap();
         (said.lines[0].millihits_per_s, said.lines[0].ps_per_hit) = (None, None);
         assert_eq!(rates(&probed), (Standing::Current, [None; 3]));
-        let said = probed.bulletin.as_mut().unwrap();
+        let said = probed.stats_page.as_mut().unwrap();
         (said.lines[0].millihits_per_s, said.cpu_ns_per_s) = (Some(0), None);
         assert_eq!(rates(&probed), (Standing::Current, [Some(0.0), None, None]));
     }

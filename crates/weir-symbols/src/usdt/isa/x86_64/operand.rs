@@ -76,6 +76,7 @@ pub enum Displacement {
 
 /// Why an argument cannot be read. The code is stable; the text explains it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Unreadable {
     #[error("floating-point: a floating-point number of this form is not read")]
     FloatingPoint,

@@ -1,6 +1,6 @@
 //! A descriptor that becomes readable when a target announces that its libraries have changed.
 //!
-//! In: the target's own segment. Out: a [`Bell`], which whoever waits for other things too (poll(2)) waits for. A thread
+//! In: the target's own segment. Out: a [`LoadNotifier`], which whoever waits for other things too (poll(2)) waits for. A thread
 //! sleeps on the futex that the target wakes, so that nobody looks again and again, and a dlopen need not wait for that.
 //!
 //! Nothing depends on it: what has been announced is read off the segment ([`crate::loads`]), and where the target may not
@@ -21,12 +21,12 @@ use weir_rt::segment::Segment;
 
 /// How long the thread sleeps at most.
 const SLEEP_MAX: Duration = Duration::from_millis(200);
-/// No more often than this does it ring.
+/// No more often than this is it made readable.
 const REST: Duration = Duration::from_micros(200);
 const STACK_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct LoadNotifier {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -34,32 +34,32 @@ pub(crate) struct Bell {
 #[derive(Debug)]
 struct Shared {
     segment: Arc<Segment>,
-    rings: EventFd,
-    has_rung: AtomicBool,
+    event: EventFd,
+    has_come: AtomicBool,
     is_over: AtomicBool,
 }
 
-impl Bell {
-    pub(crate) fn of(segment: &Arc<Segment>) -> io::Result<Bell> {
-        let rings = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        let (has_rung, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Arc::new(Shared { segment: segment.clone(), rings, has_rung, is_over });
+impl LoadNotifier {
+    pub(crate) fn of(segment: &Arc<Segment>) -> io::Result<LoadNotifier> {
+        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let (has_come, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Arc::new(Shared { segment: segment.clone(), event, has_come, is_over });
         let (listening, seen) = (shared.clone(), segment.announcements().announced());
-        let thread = thread::Builder::new().name("weir-bell".into()).stack_size(STACK_BYTES);
+        let thread = thread::Builder::new().name("weir-notifier".into()).stack_size(STACK_BYTES);
         let thread = Some(thread.spawn(move || listening.listen(seen))?);
-        Ok(Bell { shared, thread })
+        Ok(LoadNotifier { shared, thread })
     }
 
-    /// Readable from a ring until [`Bell::hush`].
+    /// Readable from an announcement until [`LoadNotifier::hush`].
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.shared.rings.as_fd()
+        self.shared.event.as_fd()
     }
 
-    /// Not readable any more, until the next ring. It costs nothing where it has not rung.
+    /// Not readable any more, until the next announcement. It costs nothing where there was none.
     pub(crate) fn hush(&self) {
-        if self.shared.has_rung.swap(false, Ordering::AcqRel) {
-            // Nothing to be read: the ring is on its way.
-            let _ = self.shared.rings.read();
+        if self.shared.has_come.swap(false, Ordering::AcqRel) {
+            // Nothing to be read: it is on its way.
+            let _ = self.shared.event.read();
         }
     }
 }
@@ -77,16 +77,16 @@ impl Shared {
             let announced = announcements.announced();
             if announced != seen {
                 seen = announced;
-                // Fails only where it has rung so often that it is readable anyway.
-                let _ = self.rings.write(1);
-                self.has_rung.store(true, Ordering::Release);
+                // Fails only where there were so many that it is readable anyway.
+                let _ = self.event.write(1);
+                self.has_come.store(true, Ordering::Release);
                 thread::sleep(REST);
             }
         }
     }
 }
 
-impl Drop for Bell {
+impl Drop for LoadNotifier {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
         let Some(thread) = self.thread.take() else { return };
@@ -111,40 +111,40 @@ mod tests {
     fn segment() -> Arc<Segment> {
         let identity = Identity { session: 1, ..Identity::default() };
         let file =
-            nix::sys::memfd::memfd_create(c"bell", nix::sys::memfd::MFdFlags::MFD_ALLOW_SEALING).unwrap();
+            nix::sys::memfd::memfd_create(c"notifier", nix::sys::memfd::MFdFlags::MFD_ALLOW_SEALING).unwrap();
         Arc::new(Segment::create(file, SegmentLayout::of_target(1, 0).unwrap(), &identity).unwrap())
     }
 
-    fn is_readable(bell: &Bell, timeout_ms: u16) -> bool {
-        let mut watched = [PollFd::new(bell.descriptor(), PollFlags::POLLIN)];
+    fn is_readable(notifier: &LoadNotifier, timeout_ms: u16) -> bool {
+        let mut watched = [PollFd::new(notifier.descriptor(), PollFlags::POLLIN)];
         poll(&mut watched, timeout_ms).unwrap() > 0
     }
 
     #[test]
-    fn it_rings_once_for_what_is_announced_until_it_is_hushed() {
+    fn it_is_readable_once_for_what_is_announced_until_it_is_hushed() {
         let segment = segment();
-        let bell = Bell::of(&segment).unwrap();
-        assert!(!is_readable(&bell, 20));
+        let notifier = LoadNotifier::of(&segment).unwrap();
+        assert!(!is_readable(&notifier, 20));
         for _ in 0..3 {
             segment.announcements().announce();
-            assert!(is_readable(&bell, 60_000));
+            assert!(is_readable(&notifier, 60_000));
             // Between its write and its note.
-            while is_readable(&bell, 0) {
-                bell.hush();
+            while is_readable(&notifier, 0) {
+                notifier.hush();
             }
         }
-        assert!(!is_readable(&bell, 20));
+        assert!(!is_readable(&notifier, 20));
     }
 
     #[test]
     fn it_ends_at_once() {
         // Once is enough: on a busy machine any single time may take longer than the sleep that it would else wait for.
         let is_at_once = || {
-            let bell = Bell::of(&segment()).unwrap();
+            let notifier = LoadNotifier::of(&segment()).unwrap();
             // It sleeps by then, or not: the verdict does not depend on it.
             thread::sleep(Duration::from_millis(5));
             let start = Instant::now();
-            drop(bell);
+            drop(notifier);
             start.elapsed() < SLEEP_MAX / 2
         };
         assert!(testkit::wait::until(Duration::from_secs(60), is_at_once));

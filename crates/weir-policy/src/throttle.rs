@@ -8,12 +8,12 @@
 //! ```
 //!
 //! In: a [`Load`], how often a site is reached and what a hit costs there. Out: costs in ns of CPU time per second, and
-//! [`Rung::next_below`]. A step that would not lower the cost by a quarter is passed over: to skip a hit may cost more than
+//! [`Throttle::next_below`]. A step that would not lower the cost by a quarter is passed over: to skip a hit may cost more than
 //! to run it. Deliberately not here: which site is to step, and when ([`crate::control`]).
 
 /// How hits at a site run. Ordered by how much is lost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Rung {
+pub enum Throttle {
     /// Each runs.
     Armed,
     /// One of two to this power.
@@ -60,47 +60,50 @@ pub const SHIFT_MAX: u8 = 12;
 /// What a step must leave at most, of the cost before it.
 const WORTH: f64 = 0.75;
 
-impl Rung {
+impl Throttle {
     /// Hits of which one runs, where that is some share of them.
     pub fn one_in(self) -> Option<u32> {
         match self {
-            Rung::Armed => Some(1),
-            Rung::Sampled { shift } => Some(1 << shift),
-            Rung::Shut | Rung::Withdrawn => None,
+            Throttle::Armed => Some(1),
+            Throttle::Sampled { shift } => Some(1 << shift),
+            Throttle::Shut | Throttle::Withdrawn => None,
         }
     }
 
     /// ns of CPU time per second.
     pub fn cost(self, load: Load) -> f64 {
         let per_hit = match self {
-            Rung::Armed => load.ns_per_hit,
-            Rung::Sampled { shift } => SAMPLED_NS + load.ns_per_hit / f64::from(1u32 << shift),
-            Rung::Shut => SHUT_NS,
-            Rung::Withdrawn => 0.0,
+            Throttle::Armed => load.ns_per_hit,
+            Throttle::Sampled { shift } => SAMPLED_NS + load.ns_per_hit / f64::from(1u32 << shift),
+            Throttle::Shut => SHUT_NS,
+            Throttle::Withdrawn => 0.0,
         };
         load.hits_per_s * per_hit
     }
 
     /// The next step down that is worth it; none from the last.
-    pub fn next_below(self, load: Load) -> Option<Rung> {
-        let below = |from: u8| (from..=SHIFT_MAX).map(|shift| Rung::Sampled { shift });
+    pub fn next_below(self, load: Load) -> Option<Throttle> {
+        let below = |from: u8| (from..=SHIFT_MAX).map(|shift| Throttle::Sampled { shift });
         let sampled = match self {
-            Rung::Armed => below(1),
-            Rung::Sampled { shift } => below(shift + 1),
-            Rung::Shut => return Some(Rung::Withdrawn),
-            Rung::Withdrawn => return None,
+            Throttle::Armed => below(1),
+            Throttle::Sampled { shift } => below(shift + 1),
+            Throttle::Shut => return Some(Throttle::Withdrawn),
+            Throttle::Withdrawn => return None,
         };
         let enough = WORTH * self.cost(load);
-        sampled.chain([Rung::Shut]).find(|rung| rung.cost(load) <= enough).or(Some(Rung::Withdrawn))
+        sampled
+            .chain([Throttle::Shut])
+            .find(|throttle| throttle.cost(load) <= enough)
+            .or(Some(Throttle::Withdrawn))
     }
 
     /// The next step up; none from the ends. From being shut it goes to what costs least of all that is seen.
-    pub fn next_above(self) -> Option<Rung> {
+    pub fn next_above(self) -> Option<Throttle> {
         match self {
-            Rung::Armed | Rung::Withdrawn => None,
-            Rung::Sampled { shift: 0 | 1 } => Some(Rung::Armed),
-            Rung::Sampled { shift } => Some(Rung::Sampled { shift: shift - 1 }),
-            Rung::Shut => Some(Rung::Sampled { shift: SHIFT_MAX }),
+            Throttle::Armed | Throttle::Withdrawn => None,
+            Throttle::Sampled { shift: 0 | 1 } => Some(Throttle::Armed),
+            Throttle::Sampled { shift } => Some(Throttle::Sampled { shift: shift - 1 }),
+            Throttle::Shut => Some(Throttle::Sampled { shift: SHIFT_MAX }),
         }
     }
 }
@@ -110,14 +113,15 @@ mod tests {
     use super::*;
 
     /// The steps down to the first that costs at most `enough` ns a second.
-    fn steps(hits_per_s: f64, ns_per_hit: f64, enough: f64) -> Vec<Rung> {
+    fn steps(hits_per_s: f64, ns_per_hit: f64, enough: f64) -> Vec<Throttle> {
         let load = Load { hits_per_s, ns_per_hit };
-        let next = |rung: &Rung| (rung.cost(load) > enough).then(|| rung.next_below(load)).flatten();
-        std::iter::successors(Some(Rung::Armed), next).skip(1).collect()
+        let next =
+            |throttle: &Throttle| (throttle.cost(load) > enough).then(|| throttle.next_below(load)).flatten();
+        std::iter::successors(Some(Throttle::Armed), next).skip(1).collect()
     }
 
-    fn sampled(shift: u8) -> Rung {
-        Rung::Sampled { shift }
+    fn sampled(shift: u8) -> Throttle {
+        Throttle::Sampled { shift }
     }
 
     #[test]
@@ -127,15 +131,15 @@ mod tests {
         // Already cheap enough.
         assert_eq!(steps(3e5, 10.0, 1e7), []);
         // Three million a second are skipped cheaply enough only at the gate.
-        assert_eq!(steps(3e6, 1000.0, 1e7).last(), Some(&Rung::Shut));
+        assert_eq!(steps(3e6, 1000.0, 1e7).last(), Some(&Throttle::Shut));
         // Ten million a second are too many even for the gate.
-        assert_eq!(steps(1e7, 1000.0, 1e7).last(), Some(&Rung::Withdrawn));
+        assert_eq!(steps(1e7, 1000.0, 1e7).last(), Some(&Throttle::Withdrawn));
     }
 
     #[test]
     fn a_cheap_function_is_never_sampled() {
-        assert_eq!(steps(1e7, 4.0, 1e7), [Rung::Shut, Rung::Withdrawn]);
-        assert_eq!(steps(1e7, 2.0, 1e7), [Rung::Withdrawn]);
+        assert_eq!(steps(1e7, 4.0, 1e7), [Throttle::Shut, Throttle::Withdrawn]);
+        assert_eq!(steps(1e7, 2.0, 1e7), [Throttle::Withdrawn]);
     }
 
     #[test]
@@ -143,21 +147,25 @@ mod tests {
         for hits_per_s in [1.0, 1e3, 1e6, 1e9] {
             for ns_per_hit in [0.5, 5.0, 50.0, 5e3, 5e6] {
                 let load = Load { hits_per_s, ns_per_hit };
-                let mut rung = Rung::Armed;
-                while let Some(next) = rung.next_below(load) {
-                    assert!(next > rung && next.cost(load) < rung.cost(load), "{rung:?} to {next:?}");
-                    rung = next;
+                let mut throttle = Throttle::Armed;
+                while let Some(next) = throttle.next_below(load) {
+                    assert!(
+                        next > throttle && next.cost(load) < throttle.cost(load),
+                        "{throttle:?} to {next:?}"
+                    );
+                    throttle = next;
                 }
-                assert_eq!(rung, Rung::Withdrawn);
+                assert_eq!(throttle, Throttle::Withdrawn);
             }
         }
     }
 
     #[test]
     fn steps_up_lead_from_shut_to_armed_and_not_from_withdrawn() {
-        let up: Vec<Rung> = std::iter::successors(Some(Rung::Shut), |rung| rung.next_above()).collect();
+        let up: Vec<Throttle> =
+            std::iter::successors(Some(Throttle::Shut), |throttle| throttle.next_above()).collect();
         assert_eq!(up.len(), usize::from(SHIFT_MAX) + 2);
-        assert_eq!((up[1], up.last()), (sampled(SHIFT_MAX), Some(&Rung::Armed)));
-        assert_eq!(Rung::Withdrawn.next_above(), None);
+        assert_eq!((up[1], up.last()), (sampled(SHIFT_MAX), Some(&Throttle::Armed)));
+        assert_eq!(Throttle::Withdrawn.next_above(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A gauge: what the meter of one site says, as a rate and a cost, each with what it is worth.
+//! A estimate: what the meter of one site says, as a rate and a cost, each with what it is worth.
 //!
 //! In: [`Seen`], what was counted in a span of the process's CPU time. Out: hits by CPU time, and ns of one. Spans are of CPU time
 //! and not of the wall's, since a process that has to wait for a CPU does nothing in between: how often it reaches a site
@@ -71,7 +71,7 @@ impl Rate {
 
 /// Of one site.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Gauge {
+pub struct CostEstimate {
     rate: Rate,
     /// ns of a hit in the last spans that had timed ones, the newest at `spans % SPANS - 1`.
     costs: [f64; SPANS],
@@ -80,7 +80,7 @@ pub struct Gauge {
     blind: usize,
 }
 
-impl Gauge {
+impl CostEstimate {
     /// Takes what was counted in a span of time.
     pub fn add(&mut self, seen: Seen) {
         let kept = KEPT.powf((seen.cpu_s / WHOLE_S).min(1.0));
@@ -137,37 +137,37 @@ impl Gauge {
 mod tests {
     use super::*;
 
-    fn gauge(spans: &[(f64, u64, u64, f64)]) -> Gauge {
-        let mut gauge = Gauge::default();
+    fn estimate(spans: &[(f64, u64, u64, f64)]) -> CostEstimate {
+        let mut estimate = CostEstimate::default();
         for &(cpu_s, calls, timed, timed_ns) in spans {
-            gauge.add(Seen { cpu_s, calls, timed, timed_ns });
+            estimate.add(Seen { cpu_s, calls, timed, timed_ns });
         }
-        gauge
+        estimate
     }
 
     #[test]
     fn nothing_seen_is_no_load() {
         for spans in [&[][..], &[(0.0, 5, 0, 0.0)]] {
-            assert_eq!((gauge(spans).hits_per_cpu_s(), gauge(spans).ns_per_hit()), (0.0, 0.0));
+            assert_eq!((estimate(spans).hits_per_cpu_s(), estimate(spans).ns_per_hit()), (0.0, 0.0));
         }
-        assert!(!gauge(&[(0.1, 0, 0, 0.0)]).is_credible());
+        assert!(!estimate(&[(0.1, 0, 0, 0.0)]).is_credible());
     }
 
     #[test]
     fn spans_of_different_lengths_add_up() {
-        let gauge = gauge(&[(0.005, 50, 10, 1000.0), (0.1, 1000, 10, 1000.0)]);
-        assert!((gauge.hits_per_cpu_s() - 1e4).abs() < 1.0, "{gauge:?}");
-        assert_eq!(gauge.ns_per_hit(), 100.0);
+        let estimate = estimate(&[(0.005, 50, 10, 1000.0), (0.1, 1000, 10, 1000.0)]);
+        assert!((estimate.hits_per_cpu_s() - 1e4).abs() < 1.0, "{estimate:?}");
+        assert_eq!(estimate.ns_per_hit(), 100.0);
     }
 
     #[test]
     fn a_rate_follows_a_step_within_a_second() {
         let mut spans = vec![(0.1, 0, 0, 0.0); 20];
         spans.extend([(0.1, 1000, 10, 1e3); 10]);
-        let rate = gauge(&spans).hits_per_cpu_s();
+        let rate = estimate(&spans).hits_per_cpu_s();
         assert!(rate > 0.97e4, "{rate}");
         spans.truncate(21);
-        let rate = gauge(&spans).hits_per_cpu_s();
+        let rate = estimate(&spans).hits_per_cpu_s();
         assert!((0.25e4..0.35e4).contains(&rate), "one span of a step weighs a third: {rate}");
     }
 
@@ -175,38 +175,38 @@ mod tests {
     fn spans_in_which_the_process_hardly_ran_push_nothing_out() {
         let mut spans = vec![(1e-3, 1000, 64, 6400.0)];
         spans.extend([(1e-6, 0, 0, 0.0); 20]);
-        let rate = gauge(&spans).hits_per_cpu_s();
+        let rate = estimate(&spans).hits_per_cpu_s();
         assert!(rate > 0.95e6, "{rate}");
     }
 
     #[test]
     fn hits_that_cannot_be_timed_are_taken_for_expensive_ones() {
-        let gauge_of = |spans: usize| gauge(&vec![(1e-3, 1000, 0, 0.0); spans]);
+        let gauge_of = |spans: usize| estimate(&vec![(1e-3, 1000, 0, 0.0); spans]);
         assert!(!gauge_of(2).is_credible());
         assert!(gauge_of(3).is_credible());
         assert_eq!(gauge_of(3).ns_per_hit(), BLIND_NS);
         // Those that never came are not.
-        assert!(!gauge(&[(1e-3, 0, 0, 0.0); 9]).is_credible());
+        assert!(!estimate(&[(1e-3, 0, 0, 0.0); 9]).is_credible());
     }
 
     #[test]
     fn one_hit_that_waited_for_a_cpu_does_not_count() {
         let usual = (0.1, 100, 20, 2e3);
         let spoilt = (0.1, 100, 20, 4e6);
-        assert_eq!(gauge(&[usual, spoilt, usual]).ns_per_hit(), 100.0);
-        assert_eq!(gauge(&[spoilt, usual]).ns_per_hit(), 100.0);
-        assert_eq!(gauge(&[usual, usual, spoilt, spoilt, usual]).ns_per_hit(), 100.0);
+        assert_eq!(estimate(&[usual, spoilt, usual]).ns_per_hit(), 100.0);
+        assert_eq!(estimate(&[spoilt, usual]).ns_per_hit(), 100.0);
+        assert_eq!(estimate(&[usual, usual, spoilt, spoilt, usual]).ns_per_hit(), 100.0);
     }
 
     #[test]
     fn one_span_alone_is_not_credible() {
-        assert!(!gauge(&[(0.1, 300, 64, 3e3)]).is_credible());
-        assert!(gauge(&[(0.1, 3, 3, 3e3), (0.1, 1, 1, 1e3)]).is_credible());
+        assert!(!estimate(&[(0.1, 300, 64, 3e3)]).is_credible());
+        assert!(estimate(&[(0.1, 3, 3, 3e3), (0.1, 1, 1, 1e3)]).is_credible());
     }
 
     #[test]
     fn uncertainty_falls_with_the_count() {
-        assert_eq!(gauge(&[]).uncertainty(), 1.0);
-        assert_eq!(gauge(&[(0.1, 400, 1, 1.0)]).uncertainty(), 0.05);
+        assert_eq!(estimate(&[]).uncertainty(), 1.0);
+        assert_eq!(estimate(&[(0.1, 400, 1, 1.0)]).uncertainty(), 0.05);
     }
 }

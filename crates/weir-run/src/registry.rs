@@ -21,7 +21,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, Uid, sysconf};
 use weir_policy::facts;
 use weir_probe::launch::Exec;
-use weir_probe::{Allowance, ChildHold, Children, Error, kin, open_child, scan, target};
+use weir_probe::{Allowance, ChildHold, Children, Error, open_child, scan, target, vm_sharing};
 use weir_process::Origin;
 use weir_process::processes::{Process, ProcessId, Processes};
 use weir_process::watch::{LOOK_INTERVAL, Watcher};
@@ -79,7 +79,7 @@ const LEFT_OUT_TOLD_MAX: u32 = 5;
 type World = [(u64, u64); 2];
 
 /// The processes that a run may come to trace.
-pub(crate) struct Roll {
+pub(crate) struct Registry {
     shared: Rc<Shared>,
     maps: Arc<Segment>,
     enrolment: Enrolment,
@@ -144,7 +144,7 @@ impl Away {
     }
 }
 
-impl Roll {
+impl Registry {
     /// `began`: since boot, before the first process that is probed ran on: what that starts at once comes later.
     pub(crate) fn new(
         shared: Rc<Shared>,
@@ -152,7 +152,7 @@ impl Roll {
         intercept: Option<Intercept>,
         children: Option<Children>,
         began: Duration,
-    ) -> Roll {
+    ) -> Registry {
         let Subjects { selection, processes } = &shared.subjects;
         let watcher = Watcher::new(processes.clone(), selection.clone(), std::process::id() as i32);
         let mut enrolment = Enrolment::new(watcher, shared.plan.binaries().len());
@@ -163,7 +163,7 @@ impl Roll {
         let (named, looked, alone) = (Vec::new(), None, None);
         let (refusals_told, away, unseen) = (Cell::new(0), Away::default(), BTreeSet::new());
         let late = (0, Duration::ZERO);
-        Roll {
+        Registry {
             shared,
             maps,
             enrolment,
@@ -443,7 +443,7 @@ impl Roll {
 
     /// A descriptor that is readable when a forked child waits.
     pub(crate) fn has_children(&self) -> Option<BorrowedFd<'_>> {
-        self.children.as_ref().and_then(Children::bell)
+        self.children.as_ref().and_then(Children::notifier)
     }
 
     /// A descriptor that is readable when a process waits for weir.
@@ -563,7 +563,7 @@ impl Roll {
     fn find(&mut self, now: Instant) -> Result<(), Failure> {
         let own = std::process::id();
         // weir's watchdog shares its memory.
-        let is_own = |pid: i32| kin::share_memory(pid, own as i32) == Some(true);
+        let is_own = |pid: i32| vm_sharing::share_memory(pid, own as i32) == Some(true);
         let inherits = |pid: i32| inherited(pid, &self.shared).is_some() && !is_own(pid);
         let (shared, plans) = (&*self.shared, std::cell::RefCell::new(&mut self.plans));
         let (plan, processes) = (&shared.plan, &shared.subjects.processes);
@@ -773,9 +773,9 @@ fn see(
     }
     let parent = scan::probed(id.pid).ok().flatten().filter(scan::Probed::is_inherited);
     let is_forked = parent.is_some();
-    let shares = |probed: scan::Probed| kin::share_memory(id.pid, probed.identity.target_pid as i32);
+    let shares = |probed: scan::Probed| vm_sharing::share_memory(id.pid, probed.identity.target_pid as i32);
     // In vfork(2) it may run in the memory of a forked child that is not attached to yet.
-    let in_vfork = || kin::share_memory(id.pid, candidate.process.parent) == Some(true);
+    let in_vfork = || vm_sharing::share_memory(id.pid, candidate.process.parent) == Some(true);
     if parent.and_then(shares) == Some(true) || is_forked && in_vfork() {
         return Sight::Shares;
     }

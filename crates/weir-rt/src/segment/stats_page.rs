@@ -1,6 +1,6 @@
-//! The bulletin: what the controller says, once a second, of its probes in one process, for whoever lists them.
+//! The stats page: what the controller says, once a second, of its probes in one process, for whoever lists them.
 //!
-//! In, on the controller's side: a [`Bulletin`]. Out, on a reader's: the same, from bytes copied out of the process
+//! In, on the controller's side: a [`StatsPage`]. Out, on a reader's: the same, from bytes copied out of the process
 //! ([`parse`]). A sequence word is odd while it is being written, and another one afterwards, so that a reader who finds
 //! the same even word before and after copying has a whole one.
 //!
@@ -10,28 +10,28 @@
 use std::sync::atomic::{Ordering, fence};
 
 use super::Segment;
-use crate::abi::{BULLETIN_HEAD_BYTES, BULLETIN_LINE_BYTES, bulletin, line};
+use crate::abi::{STATS_PAGE_HEAD_BYTES, STATS_PAGE_LINE_BYTES, line, stats_page};
 use crate::foreign::printable;
-use crate::limits::BULLETIN_NAME_BYTES_MAX;
+use crate::limits::STATS_PAGE_NAME_BYTES_MAX;
 
 /// What stands for a number that is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 /// What the probes of one process cost, as of one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Bulletin {
+pub struct StatsPage {
     /// CLOCK_MONOTONIC, in ns.
     pub written_ns: u64,
     /// CPU time that the process uses, in ns per second, probes included.
     pub cpu_ns_per_s: Option<u64>,
     /// Records of the whole run that found the ring full.
     pub records_lost: u64,
-    pub lines: Vec<BulletinLine>,
+    pub lines: Vec<StatsPageLine>,
 }
 
 /// One probe: a clause of the script, at all its places in the process.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct BulletinLine {
+pub struct StatsPageLine {
     /// As the script names it; of longer ones the end.
     pub probe: String,
     /// Thousandths of hits per second, whether they ran or not.
@@ -56,38 +56,38 @@ pub struct BulletinLine {
 }
 
 impl Segment {
-    /// Puts up another bulletin in place of the last one. Lines that there is no room for are left out.
-    pub fn publish(&self, bulletin: &Bulletin) {
+    /// Puts up another stats page in place of the last one. Lines that there is no room for are left out.
+    pub fn publish(&self, stats_page: &StatsPage) {
         let layout = self.layout();
-        if layout.bulletin_lines == 0 {
+        if layout.stats_page_lines == 0 {
             return;
         }
-        let room = layout.bulletin_lines as usize;
-        let count = bulletin.lines.len().min(room);
-        let word = |at: usize| self.mapping().word(layout.bulletin_offset + at as u64);
+        let room = layout.stats_page_lines as usize;
+        let count = stats_page.lines.len().min(room);
+        let word = |at: usize| self.mapping().word(layout.stats_page_offset + at as u64);
         // The target can write here too, and then misleads whoever reads about itself.
-        let odd = word(bulletin::SEQUENCE).load(Ordering::Relaxed) | 1;
-        word(bulletin::SEQUENCE).store(odd, Ordering::Relaxed);
+        let odd = word(stats_page::SEQUENCE).load(Ordering::Relaxed) | 1;
+        word(stats_page::SEQUENCE).store(odd, Ordering::Relaxed);
         fence(Ordering::Release);
         let put = |at: usize, value: u64| word(at).store(value, Ordering::Relaxed);
-        put(bulletin::WRITTEN_NS, bulletin.written_ns);
-        put(bulletin::CPU, bulletin.cpu_ns_per_s.unwrap_or(UNKNOWN));
-        put(bulletin::RECORDS_LOST, bulletin.records_lost);
-        put(bulletin::LINES, count as u64);
-        for (n, line) in bulletin.lines.iter().take(count).enumerate() {
-            let at = BULLETIN_HEAD_BYTES + n * BULLETIN_LINE_BYTES;
+        put(stats_page::WRITTEN_NS, stats_page.written_ns);
+        put(stats_page::CPU, stats_page.cpu_ns_per_s.unwrap_or(UNKNOWN));
+        put(stats_page::RECORDS_LOST, stats_page.records_lost);
+        put(stats_page::LINES, count as u64);
+        for (n, line) in stats_page.lines.iter().take(count).enumerate() {
+            let at = STATS_PAGE_HEAD_BYTES + n * STATS_PAGE_LINE_BYTES;
             for (k, word) in line.to_bytes().chunks_exact(8).enumerate() {
                 put(at + 8 * k, u64::from_le_bytes(word.try_into().expect("eight bytes")));
             }
         }
-        // 0 is what a bulletin that was never put up has.
-        word(bulletin::SEQUENCE).store(odd.wrapping_add(1).max(2), Ordering::Release);
+        // 0 is what a stats page that was never put up has.
+        word(stats_page::SEQUENCE).store(odd.wrapping_add(1).max(2), Ordering::Release);
     }
 }
 
-impl BulletinLine {
-    fn to_bytes(&self) -> [u8; BULLETIN_LINE_BYTES] {
-        let mut bytes = [0; BULLETIN_LINE_BYTES];
+impl StatsPageLine {
+    fn to_bytes(&self) -> [u8; STATS_PAGE_LINE_BYTES] {
+        let mut bytes = [0; STATS_PAGE_LINE_BYTES];
         let name = shortened(&self.probe);
         let halves = [
             (line::NAME_BYTES, name.len() as u32),
@@ -116,12 +116,12 @@ impl BulletinLine {
         bytes
     }
 
-    fn of_bytes(bytes: &[u8]) -> BulletinLine {
+    fn of_bytes(bytes: &[u8]) -> StatsPageLine {
         let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
         let word = |at: usize| word(bytes, at);
         let known = |at: usize| Some(word(at)).filter(|word| *word != UNKNOWN);
-        let name_bytes = (half(line::NAME_BYTES) as usize).min(BULLETIN_NAME_BYTES_MAX);
-        BulletinLine {
+        let name_bytes = (half(line::NAME_BYTES) as usize).min(STATS_PAGE_NAME_BYTES_MAX);
+        StatsPageLine {
             probe: printable(&bytes[line::NAME..line::NAME + name_bytes]),
             millihits_per_s: known(line::RATE),
             ps_per_hit: known(line::TIME),
@@ -139,19 +139,19 @@ impl BulletinLine {
     }
 }
 
-/// The bulletin in `bytes`, which hold as many lines as fit; none where none was put up yet, or one is being written.
-pub(crate) fn parse(bytes: &[u8]) -> Option<Bulletin> {
-    let (head, lines) = bytes.split_at_checked(BULLETIN_HEAD_BYTES)?;
-    let sequence = word(head, bulletin::SEQUENCE);
+/// The stats page in `bytes`, which hold as many lines as fit; none where none was put up yet, or one is being written.
+pub(crate) fn parse(bytes: &[u8]) -> Option<StatsPage> {
+    let (head, lines) = bytes.split_at_checked(STATS_PAGE_HEAD_BYTES)?;
+    let sequence = word(head, stats_page::SEQUENCE);
     if sequence == 0 || sequence % 2 == 1 {
         return None;
     }
-    let count = usize::try_from(word(head, bulletin::LINES)).unwrap_or(usize::MAX);
-    Some(Bulletin {
-        written_ns: word(head, bulletin::WRITTEN_NS),
-        cpu_ns_per_s: Some(word(head, bulletin::CPU)).filter(|cpu| *cpu != UNKNOWN),
-        records_lost: word(head, bulletin::RECORDS_LOST),
-        lines: lines.chunks_exact(BULLETIN_LINE_BYTES).take(count).map(BulletinLine::of_bytes).collect(),
+    let count = usize::try_from(word(head, stats_page::LINES)).unwrap_or(usize::MAX);
+    Some(StatsPage {
+        written_ns: word(head, stats_page::WRITTEN_NS),
+        cpu_ns_per_s: Some(word(head, stats_page::CPU)).filter(|cpu| *cpu != UNKNOWN),
+        records_lost: word(head, stats_page::RECORDS_LOST),
+        lines: lines.chunks_exact(STATS_PAGE_LINE_BYTES).take(count).map(StatsPageLine::of_bytes).collect(),
     })
 }
 
@@ -161,11 +161,11 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 /// The end of a name says most: the function.
 fn shortened(name: &str) -> String {
-    if name.len() <= BULLETIN_NAME_BYTES_MAX {
+    if name.len() <= STATS_PAGE_NAME_BYTES_MAX {
         return name.to_owned();
     }
     let mark = "…";
-    let mut from = name.len() - (BULLETIN_NAME_BYTES_MAX - mark.len());
+    let mut from = name.len() - (STATS_PAGE_NAME_BYTES_MAX - mark.len());
     while !name.is_char_boundary(from) {
         from += 1;
     }

@@ -1,31 +1,31 @@
-//! Figures as other weirs read them: into the bulletin in a process's segment, and out of another weir's.
+//! Figures as other weirs read them: into the stats page in a process's segment, and out of another weir's.
 //!
-//! In: the [`Figures`] of one process, or a [`Bulletin`] that was found in one. Out: the other. What is not known on one side
-//! is not known on the other. A bulletin that was found may say anything: numbers stay numbers, and shares shares.
+//! In: the [`Figures`] of one process, or a [`StatsPage`] that was found in one. Out: the other. What is not known on one side
+//! is not known on the other. A stats page that was found may say anything: numbers stay numbers, and shares shares.
 
-use weir_rt::limits::BULLETIN_LINES_MAX;
-use weir_rt::segment::{Bulletin, BulletinLine};
+use weir_rt::limits::STATS_PAGE_LINES_MAX;
+use weir_rt::segment::{StatsPage, StatsPageLine};
 
 use crate::figures::{Figures, Places, ProbeFigures};
 
 /// What is put up at `written_ns`. `records_lost`: by the whole run.
-pub fn of(figures: &Figures, written_ns: u64, records_lost: u64) -> Bulletin {
+pub fn of(figures: &Figures, written_ns: u64, records_lost: u64) -> StatsPage {
     let cpu_ns_per_s = (figures.cpu > 0.0).then_some(figures.cpu as u64);
     let (own, others) = split(&figures.probes);
     let lines = own.iter().copied().chain(&others).map(line).collect();
-    Bulletin { written_ns, cpu_ns_per_s, records_lost, lines }
+    StatsPage { written_ns, cpu_ns_per_s, records_lost, lines }
 }
 
-/// What a bulletin says, as if it had been looked at here.
-pub fn figures(bulletin: &Bulletin) -> Figures {
-    let probes = bulletin.lines.iter().map(probe).collect();
-    Figures { probes, cpu: bulletin.cpu_ns_per_s.unwrap_or(0) as f64 }
+/// What a stats page says, as if it had been looked at here.
+pub fn figures(stats_page: &StatsPage) -> Figures {
+    let probes = stats_page.lines.iter().map(probe).collect();
+    Figures { probes, cpu: stats_page.cpu_ns_per_s.unwrap_or(0) as f64 }
 }
 
 /// The probes that have lines of their own, and where there are too many for that the sum of the others: of those that cost
 /// least.
 fn split(probes: &[ProbeFigures]) -> (Vec<&ProbeFigures>, Option<ProbeFigures>) {
-    let room = BULLETIN_LINES_MAX as usize;
+    let room = STATS_PAGE_LINES_MAX as usize;
     let mut own: Vec<&ProbeFigures> = probes.iter().collect();
     if own.len() <= room {
         return (own, None);
@@ -40,10 +40,10 @@ fn split(probes: &[ProbeFigures]) -> (Vec<&ProbeFigures>, Option<ProbeFigures>) 
     (own, Some(sum))
 }
 
-fn line(probe: &ProbeFigures) -> BulletinLine {
+fn line(probe: &ProbeFigures) -> StatsPageLine {
     let Places { armed, sampled, shut, withdrawn } = probe.places;
     let ns_per_hit = Some(probe.ns_per_hit()).filter(|ns| *ns > 0.0);
-    BulletinLine {
+    StatsPageLine {
         probe: probe.probe.clone(),
         millihits_per_s: probe.is_seen.then_some((1e3 * probe.hits_per_s).round() as u64),
         ps_per_hit: ns_per_hit.map(|ns| (1e3 * ns).round() as u64),
@@ -60,7 +60,7 @@ fn line(probe: &ProbeFigures) -> BulletinLine {
     }
 }
 
-fn probe(line: &BulletinLine) -> ProbeFigures {
+fn probe(line: &StatsPageLine) -> ProbeFigures {
     let hits_per_s = line.millihits_per_s.unwrap_or(0) as f64 / 1e3;
     let places = [line.armed, line.sampled, line.shut, line.withdrawn].map(|places| places as usize);
     let [armed, sampled, shut, withdrawn] = places;
@@ -105,30 +105,30 @@ mod tests {
     fn figures_come_out_as_they_went_in() {
         let unseen = ProbeFigures { probe: "b".into(), ..ProbeFigures::default() };
         let given = Figures { probes: vec![busy("a", 1e6), unseen], cpu: 1e9 };
-        let bulletin = of(&given, 5, 6);
-        assert_eq!((bulletin.written_ns, bulletin.records_lost), (5, 6));
-        assert_eq!((bulletin.lines[1].millihits_per_s, bulletin.lines[1].cost_ns_per_s), (None, None));
-        let read = figures(&bulletin);
+        let stats_page = of(&given, 5, 6);
+        assert_eq!((stats_page.written_ns, stats_page.records_lost), (5, 6));
+        assert_eq!((stats_page.lines[1].millihits_per_s, stats_page.lines[1].cost_ns_per_s), (None, None));
+        let read = figures(&stats_page);
         assert_eq!(read, given);
         assert_eq!(read.probes[0].state(), given.probes[0].state());
-        assert_eq!(of(&read, 5, 6), bulletin);
+        assert_eq!(of(&read, 5, 6), stats_page);
     }
 
     #[test]
     fn the_cheapest_of_too_many_are_summed_up() {
         let probes = (0..300).map(|n| busy(&n.to_string(), f64::from(n))).collect();
-        let bulletin = of(&Figures { probes, cpu: 1e9 }, 0, 0);
-        assert_eq!(bulletin.lines.len(), BULLETIN_LINES_MAX as usize);
-        let last = bulletin.lines.last().unwrap();
+        let stats_page = of(&Figures { probes, cpu: 1e9 }, 0, 0);
+        assert_eq!(stats_page.lines.len(), STATS_PAGE_LINES_MAX as usize);
+        let last = stats_page.lines.last().unwrap();
         assert_eq!((&*last.probe, last.hits, last.armed), ("45 others", 45 * 7, 45));
-        let costs = bulletin.lines.iter().map(|line| line.cost_ns_per_s.unwrap()).sum::<u64>();
+        let costs = stats_page.lines.iter().map(|line| line.cost_ns_per_s.unwrap()).sum::<u64>();
         assert_eq!(costs, (0..300).sum::<u64>());
     }
 
     #[test]
-    fn numbers_of_a_spoiled_bulletin_stay_numbers() {
+    fn numbers_of_a_spoiled_stats_page_stay_numbers() {
         let all = u64::MAX - 1;
-        let line = BulletinLine {
+        let line = StatsPageLine {
             millihits_per_s: Some(all),
             ps_per_hit: Some(all),
             cost_ns_per_s: Some(all),
@@ -138,11 +138,12 @@ mod tests {
             armed: u32::MAX,
             sampled: u32::MAX,
             withdrawn: u32::MAX,
-            ..BulletinLine::default()
+            ..StatsPageLine::default()
         };
         for cpu_ns_per_s in [None, Some(0), Some(1), Some(all)] {
-            let bulletin = Bulletin { cpu_ns_per_s, lines: vec![line.clone(); 256], ..Bulletin::default() };
-            let figures = figures(&bulletin);
+            let stats_page =
+                StatsPage { cpu_ns_per_s, lines: vec![line.clone(); 256], ..StatsPage::default() };
+            let figures = figures(&stats_page);
             assert!((0.0..=1.0).contains(&figures.share()), "{cpu_ns_per_s:?}");
             assert!(figures.probes[0].ns_per_hit().is_finite());
             assert!(figures.probes[0].state().contains("places"));
