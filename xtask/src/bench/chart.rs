@@ -3,6 +3,7 @@
 //! Values that print as zero, or below it, have no bar on such a scale; their number stands alone.
 
 use crate::bench::figures::{Figure, Figures, rounded};
+use crate::bench::svg::{Anchor, Picture};
 
 const LINE_HEIGHT: f64 = 18.0;
 const NAME_WIDTH: f64 = 110.0;
@@ -18,25 +19,21 @@ pub(super) fn svg(title: &str, figures: &Figures) -> String {
     let lines: usize = blocks.iter().map(|(_, bars)| bars.len() + 2).sum();
     let height = LINE_HEIGHT * (lines as f64 + 3.0);
     let width = NAME_WIDTH + BAR_WIDTH + NUMBER_WIDTH;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-    );
+    let mut picture = Picture::new(width, height);
     let mut y = LINE_HEIGHT;
-    svg += &text(8.0, y, "bold", title);
+    picture.text((8.0, y), Anchor::Start, true, title);
     y += LINE_HEIGHT;
-    svg += &text(8.0, y, "normal", LEGEND);
+    picture.text((8.0, y), Anchor::Start, false, LEGEND);
     for (case, bars) in &blocks {
         y += LINE_HEIGHT * 1.5;
-        svg += &text(8.0, y, "bold", case);
+        picture.text((8.0, y), Anchor::Start, true, case);
         let scale = Scale::over(bars);
         for (subject, figure) in bars {
             y += LINE_HEIGHT;
-            svg += &bar(y, subject, figure, &scale);
+            bar(&mut picture, y, subject, figure, &scale);
         }
     }
-    svg + "</svg>\n"
+    picture.finish()
 }
 
 fn bars_of<'f>(figures: &'f Figures, case: &str) -> Vec<(&'f str, &'f Figure)> {
@@ -68,30 +65,21 @@ impl Scale {
     }
 }
 
-fn bar(y: f64, subject: &str, figure: &Figure, scale: &Scale) -> String {
+fn bar(picture: &mut Picture, y: f64, subject: &str, figure: &Figure, scale: &Scale) {
     let summary = figure.summary;
     let (low, middle, high) = (scale.x(summary.low), scale.x(summary.median), scale.x(summary.high));
     let colour = if subject == super::figures::WEIR { "#2a6f97" } else { "#adb5bd" };
     let top = y - LINE_HEIGHT + 6.0;
     let centre = y - LINE_HEIGHT / 2.0 + 3.0;
-    let mut svg = text(16.0, y, "normal", subject);
+    picture.text((16.0, y), Anchor::Start, false, subject);
     let is_shown = summary.median >= SHOWN_MIN;
     if is_shown {
-        svg += &format!(
-            "<rect x=\"{NAME_WIDTH}\" y=\"{top:.1}\" width=\"{middle:.1}\" height=\"12\" fill=\"{colour}\"/>\n\
-             <line x1=\"{:.1}\" y1=\"{centre:.1}\" x2=\"{:.1}\" y2=\"{centre:.1}\" stroke=\"black\"/>\n",
-            NAME_WIDTH + low,
-            NAME_WIDTH + high
-        );
+        picture.bar((NAME_WIDTH, top), middle, 12.0, colour);
+        picture.line((NAME_WIDTH + low, centre), (NAME_WIDTH + high, centre), "black", false);
     }
     let number = format!("{} {}", rounded(summary.median), figure.unit);
     let end = if is_shown { high.max(middle) } else { 0.0 };
-    svg + &text(NAME_WIDTH + end + 6.0, y, "normal", &number)
-}
-
-fn text(x: f64, y: f64, weight: &str, text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" font-weight=\"{weight}\">{text}</text>\n")
+    picture.text((NAME_WIDTH + end + 6.0, y), Anchor::Start, false, &number);
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod rounds;
 mod servers;
 mod startup;
 mod statistics;
+mod svg;
 mod tracepoint;
 mod uprobe;
 mod view;

@@ -2,11 +2,10 @@
 //!
 //! Deliberately not here: measuring. A kept JSON gives the same pictures for ever.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::thesis;
+use crate::bench::svg::{Anchor, Picture};
 
 /// Names of files, without ending, and SVG.
 pub(crate) fn plots(json: &Value) -> Vec<(&'static str, String)> {
@@ -239,67 +238,40 @@ impl Plot {
         let x = Axis::over(points().map(|point| point.0), self.is_logarithmic);
         let y = Axis::over(points().map(|point| point.1), self.is_logarithmic);
         let (width, height) = (LEFT + WIDTH + LEGEND, TOP + HEIGHT + 50.0);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             font-family=\"sans-serif\" font-size=\"12\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-        );
-        svg += &text(LEFT, 20.0, "start", "bold", self.title);
+        let mut picture = Picture::new(width, height);
+        picture.text((LEFT, 20.0), Anchor::Start, true, self.title);
         for (index, note) in self.notes.iter().enumerate() {
-            svg += &text(LEFT, 36.0 + 15.0 * index as f64, "start", "normal", note);
+            picture.text((LEFT, 36.0 + 15.0 * index as f64), Anchor::Start, false, note);
         }
         let at = |(a, b): (f64, f64)| (LEFT + WIDTH * x.place(a), TOP + HEIGHT * (1.0 - y.place(b)));
         for mark in x.marks() {
             let (across, _) = at((mark, y.low));
-            svg += &stroke((across, TOP), (across, TOP + HEIGHT), "#e9ecef", false);
-            svg += &text(across, TOP + HEIGHT + 16.0, "middle", "normal", &number(mark));
+            picture.line((across, TOP), (across, TOP + HEIGHT), "#e9ecef", false);
+            picture.text((across, TOP + HEIGHT + 16.0), Anchor::Middle, false, &number(mark));
         }
         for mark in y.marks() {
             let (_, down) = at((x.low, mark));
-            svg += &stroke((LEFT, down), (LEFT + WIDTH, down), "#e9ecef", false);
-            svg += &text(LEFT - 6.0, down + 4.0, "end", "normal", &number(mark));
+            picture.line((LEFT, down), (LEFT + WIDTH, down), "#e9ecef", false);
+            picture.text((LEFT - 6.0, down + 4.0), Anchor::End, false, &number(mark));
         }
-        svg += &text(LEFT + WIDTH / 2.0, TOP + HEIGHT + 36.0, "middle", "normal", self.x);
-        svg += &text(LEFT - 6.0, TOP - 8.0, "end", "normal", self.y);
+        picture.text((LEFT + WIDTH / 2.0, TOP + HEIGHT + 36.0), Anchor::Middle, false, self.x);
+        picture.text((LEFT - 6.0, TOP - 8.0), Anchor::End, false, self.y);
         for (index, line) in self.lines.iter().enumerate() {
             for pair in line.points.windows(2) {
-                svg += &stroke(at(pair[0]), at(pair[1]), line.colour, line.is_theirs);
+                picture.line(at(pair[0]), at(pair[1]), line.colour, line.is_theirs);
             }
             for point in &line.points {
-                let (across, down) = at(*point);
-                let fill = if line.is_theirs { "white" } else { line.colour };
-                // SANITY: a string takes all that is written.
-                writeln!(
-                    svg,
-                    "<circle cx=\"{across:.1}\" cy=\"{down:.1}\" r=\"3\" fill=\"{fill}\" stroke=\"{}\"/>",
-                    line.colour
-                )
-                .expect("room");
+                picture.point(at(*point), line.colour, !line.is_theirs);
             }
             let down = TOP + 10.0 + 18.0 * index as f64;
             let left = LEFT + WIDTH + 14.0;
-            svg += &stroke((left, down), (left + 24.0, down), line.colour, line.is_theirs);
+            picture.line((left, down), (left + 24.0, down), line.colour, line.is_theirs);
             let name =
                 if line.points.is_empty() { format!("{}: missing", line.name) } else { line.name.clone() };
-            svg += &text(left + 30.0, down + 4.0, "start", "normal", &name);
+            picture.text((left + 30.0, down + 4.0), Anchor::Start, false, &name);
         }
-        svg + "</svg>\n"
+        picture.finish()
     }
-}
-
-fn stroke(from: (f64, f64), to: (f64, f64), colour: &str, is_dashed: bool) -> String {
-    let dashes = if is_dashed { " stroke-dasharray=\"5 4\"" } else { "" };
-    format!(
-        "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke=\"{colour}\"{dashes}/>\n",
-        from.0, from.1, to.0, to.1
-    )
-}
-
-fn text(x: f64, y: f64, anchor: &str, weight: &str, text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    format!(
-        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" font-weight=\"{weight}\">{text}</text>\n"
-    )
 }
 
 /// 1000000 as 1M.
