@@ -104,8 +104,9 @@ fn a_command_that_never_becomes_what_is_probed_is_an_error_at_its_end() {
 
 #[test]
 fn a_target_that_executes_programs_all_the_time_comes_to_no_harm() {
+    // More of them: the soak storms.
     let path = obedient("life-execs");
-    for steps in ["r 300 p", "z 20 r 300 p"] {
+    for steps in ["r 150 p", "z 20 r 150 p"] {
         let mut command = Command::new(&path);
         command.args(["l"]).args(steps.split(' '));
         let mut target = Daemon::spawn(command).unwrap();

@@ -77,7 +77,7 @@ fn threads_that_come_and_go_count_while_children_are_enrolled() {
 #[test]
 fn children_that_execute_programs_all_the_time_come_to_no_harm() {
     // More of them: the soak storms.
-    check_programs(8, 20, 15);
+    check_programs(8, 20, 10);
 }
 
 /// Starts and joins eight threads at a time, each of which has a stack mapped and a heap, until its input ends.
