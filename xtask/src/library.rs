@@ -2,8 +2,8 @@
 //!
 //! The shared library stands under its full version, with the links that the loader (libweir_bpf.so.0) and the linker
 //! (libweir_bpf.so) look for. weir-bpf.pc names it, weir-bpf-static.pc the archive. Neither library has debug
-//! information, which is most of what Cargo builds (12 and 52 MB; 1.9 and 24 without it); where there is no `strip` it
-//! stays, and that is said.
+//! information nor rustc's bitcode, which are most of what Cargo builds (12 and 52 MB; 1.9 and 13 without them); where there is
+//! no `strip` they stay, and that is said.
 
 use std::fs;
 use std::io;
@@ -81,8 +81,14 @@ fn copy_stripped(from: &Path, to: &Path) -> Result<()> {
     part.push(".part");
     let part = PathBuf::from(part);
     copy(from, &part)?;
-    match Command::new("strip").args(["--strip-debug", "--enable-deterministic-archives"]).arg(&part).status()
-    {
+    // Of rustc's bitcode, which is of use to rustc alone, the same source does not always give the same bytes.
+    let options = [
+        "--strip-debug",
+        "--enable-deterministic-archives",
+        "--remove-section=.llvmbc",
+        "--remove-section=.llvmcmd",
+    ];
+    match Command::new("strip").args(options).arg(&part).status() {
         Ok(status) if status.success() => {}
         Ok(status) => bail!("strip --strip-debug {} ended with {status}", part.display()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
