@@ -244,44 +244,43 @@ fn compile_function(
     result
 }
 
+/// Of a record in a ring for each CPU: its time and its size.
+const RECORD_HEADER: u32 = 16;
+
 /// What the ring is given of `most`: it takes the target's memory, whether something is written to it or not.
 fn ring_bytes_needed(module: &Module, most: u32) -> u32 {
-    let writers = module.functions.iter().filter(|function| largest_record(module, function).is_some());
-    let (of_probes, of_weir): (Vec<_>, Vec<_>) = writers.partition(|function| function.trigger.is_probe());
-    // What weir runs itself is read after each run.
-    let of_weir = of_weir.iter().filter_map(|function| largest_record(module, function)).max();
-    match of_weir {
-        _ if !of_probes.is_empty() => most,
-        None => RING_BYTES_MIN,
-        Some(largest) if largest <= limits::OWN_RING_BYTES / OWN_RECORDS => most.min(limits::OWN_RING_BYTES),
-        Some(_) => most,
+    let bytes = |is_probe: bool| -> u32 {
+        let functions = module.functions.iter().filter(|function| function.trigger.is_probe() == is_probe);
+        functions
+            .flat_map(|function| records(module, function))
+            .fold(0, |sum, bytes| sum.saturating_add(RECORD_HEADER + bytes))
+    };
+    // What weir runs itself has no loops, and is read after each run of all that is due.
+    match (bytes(true), bytes(false)) {
+        (0, 0) => RING_BYTES_MIN,
+        (0, of_weir) if of_weir <= limits::OWN_RING_BYTES / 4 => most.min(limits::OWN_RING_BYTES),
+        _ => most,
     }
 }
 
-/// So many of the largest records of clauses that weir runs itself have room.
-const OWN_RECORDS: u32 = 64;
-
 /// A record has a header of 8 bytes in the ring, and one that fills more than half of it would seldom fit.
 fn check_records(module: &Module, function: &Function, ring_bytes: u32) -> Result<(), CodegenError> {
-    let (bytes, max) = (largest_record(module, function).unwrap_or(0), ring_bytes / 2);
+    let (bytes, max) = (records(module, function).max().unwrap_or(0), ring_bytes / 2);
     if bytes > max {
         return Err(CodegenError::Record { clause: function.name.clone(), bytes, max });
     }
     Ok(())
 }
 
-/// Bytes of the largest record that a clause writes, if it writes one.
-fn largest_record(module: &Module, function: &Function) -> Option<u32> {
-    let emitted = function.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
-        weir_ir::Op::Emit { action, .. } => Some(&module.schema.actions[action.0 as usize]),
+/// Bytes of the records that a clause writes.
+fn records(module: &Module, function: &Function) -> impl Iterator<Item = u32> {
+    function.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
+        weir_ir::Op::Emit { action, .. } => Some(record_bytes(&module.schema.actions[action.0 as usize])),
+        weir_ir::Op::Record { event, .. } => {
+            Some(lower::record::record_bytes(&module.schema.events[event.0 as usize]))
+        }
         _ => None,
-    });
-    let recorded = function.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
-        weir_ir::Op::Record { event, .. } => Some(&module.schema.events[event.0 as usize]),
-        _ => None,
-    });
-    let recorded = recorded.map(lower::record::record_bytes);
-    emitted.map(record_bytes).chain(recorded).max()
+    })
 }
 
 fn record_bytes(action: &Action) -> u32 {

@@ -27,6 +27,8 @@ pub(crate) const UNROLLED_WORDS: u32 = 8;
 pub(crate) const RAISE_ATTEMPTS: i32 = 128;
 /// Places of one table of stacks: with 127 frames it has 32 MiB.
 pub(crate) const STACKS_MAX: u32 = 32_768;
+/// Of the ring where only clauses write to it that weir runs itself (BEGIN, END, intervals).
+pub(crate) const OWN_RING_BYTES: u32 = 1 << 16;
 
 const _: () = assert!(PIECE_BYTES.is_multiple_of(8));
 const _: () = assert!(SCRATCH_BYTES_MAX <= i16::MAX as u32);
@@ -36,6 +38,3 @@ const _: () = assert!(INSNS_MAX <= i16::MAX as usize);
 const _: () = assert!(STACK_ZERO_BYTES <= STACK_BYTES_MAX);
 const _: () =
     assert!(weir_ir::limits::TEXT_BYTES_MAX == weir_ebpf::kfunc::TEXT_BYTES_MAX, "what one call takes");
-
-/// Of the ring where only clauses write to it that weir runs itself (BEGIN, END, intervals).
-pub(crate) const OWN_RING_BYTES: u32 = 1 << 16;
