@@ -1,4 +1,4 @@
-//! A estimate: what the meter of one site says, as a rate and a cost, each with what it is worth.
+//! An estimate: what the meter of one site says, as a rate and a cost, each with what it is worth.
 //!
 //! In: [`Seen`], what was counted in a span of the process's CPU time. Out: hits by CPU time, and ns of one. Spans are of CPU time
 //! and not of the wall's, since a process that has to wait for a CPU does nothing in between: how often it reaches a site

@@ -6,7 +6,7 @@
 //!
 //! How a share of CPU time is kept: [`throttle`] is the ladder of what can be done about a site that costs too much, [`estimate`]
 //! what is known of one by its [`meters`], [`control`] decides which steps which way, and [`watch`] looks at meters and lets
-//! it. [`figures`] are what is told of it, also to other weirs ([`stats_page`]). All of that is pure: processes are a trait.
+//! it. [`figures`] are what is reported of it, also to other weirs ([`stats_page`]). All of that is pure: processes are a trait.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

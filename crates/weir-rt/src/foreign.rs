@@ -158,12 +158,16 @@ fn stats_page(
         false => Err(Corrupt::Field { what, value }),
     };
     let line_bytes = half(header::STATS_PAGE_LINE_BYTES);
-    field("a stats_page line's size", line_bytes.into(), line_bytes as usize == abi::STATS_PAGE_LINE_BYTES)?;
-    field("the stats_page's length", lines.into(), lines <= limits::STATS_PAGE_LINES_MAX)?;
+    field(
+        "the size of a stats page's line",
+        line_bytes.into(),
+        line_bytes as usize == abi::STATS_PAGE_LINE_BYTES,
+    )?;
+    field("the stats page's length", lines.into(), lines <= limits::STATS_PAGE_LINES_MAX)?;
     let offset = word(header::STATS_PAGE_OFFSET);
     let last = segment_bytes.checked_sub(abi::stats_page_bytes(lines));
     let is_inside = last.is_some_and(|last| (HEADER_BYTES as u64..=last).contains(&offset));
-    field("the stats_page's offset", offset, lines == 0 || is_inside)?;
+    field("the stats page's offset", offset, lines == 0 || is_inside)?;
     Ok((offset, lines))
 }
 
@@ -174,7 +178,7 @@ pub fn parse_journal(bytes: &[u8]) -> Vec<JournalEntry> {
 }
 
 /// The stats page in `bytes` (the segment from `stats_page_offset`, as many as [`ForeignHeader::stats_page_bytes`]). None where
-/// none was put up yet, or one was being written: whoever copies it compares [`stats_page_sequence`] before and after.
+/// none was put up yet, or one was being written: who copies it compares [`stats_page_sequence`] before and after.
 pub fn parse_stats_page(bytes: &[u8]) -> Option<StatsPage> {
     crate::segment::parse_stats_page(bytes)
 }

@@ -423,6 +423,7 @@ mod tests {
         }
         assert_eq!(counted(&enrolment), (0, 1, 1));
     }
+
     #[test]
     fn children_from_before_their_parent_was_probed_are_counted_and_those_from_after_are_not() {
         let gone = |attach: &dyn Fn(&mut Enrolment), start: u64, is_inheriting: bool| {

@@ -1,6 +1,6 @@
 //! A descriptor that becomes readable when a target announces that its libraries have changed.
 //!
-//! In: the target's own segment. Out: a [`LoadNotifier`], which whoever waits for other things too (poll(2)) waits for. A thread
+//! In: the target's own segment. Out: a [`LoadNotifier`], for those who wait for other things too (poll(2)). A thread
 //! sleeps on the futex that the target wakes, so that nobody looks again and again, and a dlopen need not wait for that.
 //!
 //! Nothing depends on it: what has been announced is read off the segment ([`crate::loads`]), and where the target may not
@@ -65,7 +65,7 @@ impl LoadNotifier {
 }
 
 impl Shared {
-    /// Rings for what is announced after `seen`, also before this thread has come to run.
+    /// Makes it readable for what is announced after `seen`, also before this thread has come to run.
     fn listen(&self, mut seen: u32) {
         // Signals are for the threads that expect them.
         let _ = SigSet::all().thread_block();

@@ -1,4 +1,4 @@
-//! The stats page: what the controller says, once a second, of its probes in one process, for whoever lists them.
+//! The stats page: what the controller says, once a second, of its probes in one process, for those who list them.
 //!
 //! In, on the controller's side: a [`StatsPage`]. Out, on a reader's: the same, from bytes copied out of the process
 //! ([`parse`]). A sequence word is odd while it is being written, and another one afterwards, so that a reader who finds

@@ -79,7 +79,7 @@ impl Binaries {
             None => Some(self.places.cwd.clone()),
             Some(pid) => fs::read_link(format!("/proc/{pid}/cwd")).ok(),
         };
-        for folder in self.library_path() {
+        for folder in self.folders_of_loader() {
             add(folder, false);
         }
         working.into_iter().for_each(|folder| add(folder, false));
@@ -87,8 +87,8 @@ impl Binaries {
         folders
     }
 
-    /// The folders of the target's `LD_LIBRARY_PATH`.
-    fn library_path(&self) -> Vec<PathBuf> {
+    /// Those of the target's `LD_LIBRARY_PATH`.
+    fn folders_of_loader(&self) -> Vec<PathBuf> {
         const NAME: &[u8] = b"LD_LIBRARY_PATH=";
         let value: Option<OsString> = match self.pid {
             None => env::var_os(OsStr::from_bytes(&NAME[..NAME.len() - 1])),
