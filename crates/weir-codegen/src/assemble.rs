@@ -5,7 +5,7 @@
 //!   nothing reaches (verifiers refuse it), go away
 
 use weir_ebpf::Insn;
-use weir_ebpf::insn::{LD_IMM64, alu, atomic, class, jmp, mode, pseudo, size, source};
+use weir_ebpf::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::kfunc::KfuncId;
 
 use crate::lir::{Area, ByLabel, FRAME, Inst, Label, ObjectId, Place, Reg, Src};
@@ -57,7 +57,7 @@ fn thread_jumps(insts: &mut [Inst], labels: u32) {
                 *to = leads_to.get(*to).unwrap_or(*to);
                 next = Some(*to);
             }
-            Inst::Branch { to, .. } => {
+            Inst::Branch { to, .. } | Inst::MayGoto(to) => {
                 *to = leads_to.get(*to).unwrap_or(*to);
                 next = None;
             }
@@ -163,6 +163,10 @@ impl Assembly {
             Inst::Jump(to) => {
                 self.jumps.push((self.insns.len(), to));
                 self.insns.push(Insn { opcode: class::JMP | jmp::JA, ..Insn::default() });
+            }
+            Inst::MayGoto(to) => {
+                self.jumps.push((self.insns.len(), to));
+                self.insns.push(Insn { opcode: MAY_GOTO, ..Insn::default() });
             }
             Inst::Branch { op, a, b, to } => {
                 self.jumps.push((self.insns.len(), to));

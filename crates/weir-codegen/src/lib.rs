@@ -203,7 +203,11 @@ pub fn compile_calling(
 }
 
 fn calls_program(function: &Function) -> bool {
-    function.blocks.iter().flat_map(|block| &block.insts).any(|inst| inst.op == weir_ir::Op::CallProgram)
+    operations(function).any(|op| *op == weir_ir::Op::CallProgram)
+}
+
+fn operations(function: &Function) -> impl Iterator<Item = &weir_ir::Op> {
+    function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op)
 }
 
 /// Instructions whose maps begin at number `first`. Jumps and calls among them stay as they are.
@@ -255,10 +259,18 @@ fn ring_bytes_needed(module: &Module, most: u32) -> u32 {
             .flat_map(|function| records(module, function))
             .fold(0, |sum, bytes| sum.saturating_add(RECORD_HEADER + bytes))
     };
-    // What weir runs itself has no loops, and is read after each run of all that is due.
+    let loops = |function: &&Function| operations(function).any(|op| *op == weir_ir::Op::MayLoop);
+    let has_loops = module
+        .functions
+        .iter()
+        .filter(|function| !function.trigger.is_probe())
+        .any(|function| loops(&function));
+    // What weir runs itself is read after each run of all that is due.
     match (bytes(true), bytes(false)) {
         (0, 0) => RING_BYTES_MIN,
-        (0, of_weir) if of_weir <= limits::OWN_RING_BYTES / 4 => most.min(limits::OWN_RING_BYTES),
+        (0, of_weir) if !has_loops && of_weir <= limits::OWN_RING_BYTES / 4 => {
+            most.min(limits::OWN_RING_BYTES)
+        }
         _ => most,
     }
 }
@@ -274,7 +286,7 @@ fn check_records(module: &Module, function: &Function, ring_bytes: u32) -> Resul
 
 /// Bytes of the records that a clause writes.
 fn records(module: &Module, function: &Function) -> impl Iterator<Item = u32> {
-    function.blocks.iter().flat_map(|block| &block.insts).filter_map(|inst| match &inst.op {
+    operations(function).filter_map(|op| match op {
         weir_ir::Op::Emit { action, .. } => Some(record_bytes(&module.schema.actions[action.0 as usize])),
         weir_ir::Op::Record { event, .. } => {
             Some(lower::record::record_bytes(&module.schema.events[event.0 as usize]))

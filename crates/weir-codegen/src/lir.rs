@@ -2,7 +2,7 @@
 //!
 //! One [`Inst`] is one eBPF instruction but for `Address` (two), and `Label` and `Touch` (none). Real registers
 //! appear only where eBPF fixes them: r0 to r5 around calls, r0 of a compare-and-exchange, r1 at entry.
-//! Jumps go forward but for the loops that [`crate::lower`] writes inside one operation.
+//! Jumps go forward, but for those of loops: the script's, and what [`crate::lower`] writes inside one operation.
 
 use weir_ebpf::HelperId;
 use weir_ebpf::kfunc::KfuncId;
@@ -164,6 +164,8 @@ pub(crate) enum Inst {
         b: Src,
         to: Label,
     },
+    /// `may_goto`: jumps when the run has used up its rounds.
+    MayGoto(Label),
     Label(Label),
     /// The object is still wanted here.
     Touch(ObjectId),
@@ -228,7 +230,7 @@ impl Inst {
                 see(a, Use::Read);
                 see_src(b, &mut see);
             }
-            Inst::Jump(_) | Inst::Label(_) | Inst::Touch(_) => {}
+            Inst::Jump(_) | Inst::MayGoto(_) | Inst::Label(_) | Inst::Touch(_) => {}
         }
     }
 
@@ -272,7 +274,7 @@ impl Inst {
 
     pub(crate) fn target(&self) -> Option<Label> {
         match self {
-            Inst::Jump(to) | Inst::Branch { to, .. } => Some(*to),
+            Inst::Jump(to) | Inst::MayGoto(to) | Inst::Branch { to, .. } => Some(*to),
             _ => None,
         }
     }

@@ -90,6 +90,8 @@ struct Lower<'a> {
     uses: Vec<Uses>,
     /// The context, if some builtin wants it.
     context: Option<Reg>,
+    /// Rounds that the run has left in all its loops, if it has some.
+    rounds: Option<Reg>,
     /// The 4-byte key 0 of scalar per-CPU maps.
     zero_key: Option<ObjectId>,
     /// By block: the key 0 is stored on every path to its end.
@@ -140,6 +142,7 @@ impl<'a> Lower<'a> {
             held: vec![Held::Undefined; function.types.len()],
             uses: uses(function),
             context: None,
+            rounds: None,
             zero_key: None,
             zero_key_stored: vec![true; function.blocks.len()],
             zero_bytes: 0,
@@ -185,7 +188,9 @@ impl<'a> Lower<'a> {
         let in_this_block = uses.count == 1 && uses.block == self.block;
         let deferred = match &inst.op {
             Op::ReadStr { .. } | Op::Builtin(Builtin::Comm) => in_this_block && !uses.condition,
-            Op::Cmp(..) | Op::StrEq { .. } | Op::TextBegins { .. } => in_this_block && uses.condition,
+            Op::Cmp(..) | Op::StrEq { .. } | Op::TextBegins { .. } | Op::MayLoop => {
+                in_this_block && uses.condition
+            }
             _ => false,
         };
         let held = if deferred { Held::Deferred(&inst.op) } else { self.compute(&inst.op, result)? };
@@ -235,7 +240,7 @@ impl<'a> Lower<'a> {
             Op::ReadInt { address, bytes } => Held::Reg(self.read_int(*address, *bytes)),
             Op::Match { text, bytes_max, automaton } => Held::Reg(self.matches(*text, *bytes_max, automaton)),
             Op::Bin(op, a, b) => self.bin(*op, *a, *b),
-            Op::Cmp(..) | Op::StrEq { .. } => Held::Reg(self.truth(op)),
+            Op::Cmp(..) | Op::StrEq { .. } | Op::MayLoop => Held::Reg(self.truth(op)),
             Op::TextBegins { slot, text, ends } => {
                 self.ask_text(*slot, text, *ends);
                 let result = self.fresh();
@@ -403,6 +408,14 @@ impl<'a> Lower<'a> {
                 self.ask_text(*slot, text, *ends);
                 self.skip_if_null(no);
             }
+            // The run's own count ends the loop; `may_goto`, which counts too, is what a verifier follows.
+            Op::MayLoop => {
+                let fresh = self.rounds.unwrap_or_else(|| self.fresh());
+                let rounds = *self.rounds.get_or_insert(fresh);
+                self.branch(jmp::JEQ, rounds, Src::Imm(0), no);
+                self.alu(alu::SUB, rounds, Src::Imm(1));
+                self.insts.push(Inst::MayGoto(no));
+            }
             other => unreachable!("{other:?} is no comparison"),
         }
     }
@@ -437,20 +450,56 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Writes a block's parameters. No argument is a parameter of the same block (jumps only go forward), so the
-    /// order does not matter.
+    /// Writes a block's parameters. Going forward no argument is a parameter of the same block, so that the order does not matter. A
+    /// jump back to a loop's head may give its parameters in another order, or what is computed of them: that is put by first.
     fn pass_args(&mut self, to: BlockId, args: &[Value]) {
-        let params = &self.function.blocks[to.0 as usize].params;
-        for (&param, &arg) in params.iter().zip(args) {
-            self.hold_param(param);
+        let function = self.function;
+        let params = &function.blocks[to.0 as usize].params;
+        params.iter().for_each(|&param| self.hold_param(param));
+        let jumps_back = to.0 as usize <= self.block;
+        let mut late = Vec::new();
+        for (&param, &arg) in params.iter().zip(args).filter(|(param, arg)| param != arg) {
+            if jumps_back && (params.contains(&arg) || matches!(self.held[arg.0 as usize], Held::Deferred(_)))
+            {
+                late.push((param, self.put_by(param, arg)));
+            }
+        }
+        for (&param, &arg) in params.iter().zip(args).filter(|(param, arg)| param != arg) {
+            if late.iter().any(|(of, _)| *of == param) {
+                continue;
+            }
             match self.held[param.0 as usize] {
                 Held::Memory(object) => {
-                    let bytes = self.function.ty(param).bytes();
+                    let bytes = function.ty(param).bytes();
                     self.write_string(arg, Place::Object(object, 0), bytes);
                 }
                 Held::Reg(reg) => self.mov_value(reg, arg),
                 ref other => unreachable!("a parameter is never {other:?}"),
             }
+        }
+        for (param, from) in late {
+            match (self.held[param.0 as usize], from) {
+                (Held::Memory(object), Held::Memory(from)) => {
+                    let bytes = function.ty(param).bytes();
+                    self.copy(Place::Object(object, 0), Place::Object(from, 0), bytes);
+                    self.touch(from);
+                }
+                (Held::Reg(reg), Held::Reg(from)) => self.mov(reg, from),
+                (held, from) => unreachable!("a parameter that is {held:?} and a copy that is {from:?}"),
+            }
+        }
+    }
+
+    /// A copy of what is given for a parameter.
+    fn put_by(&mut self, param: Value, arg: Value) -> Held<'a> {
+        match self.held[param.0 as usize] {
+            Held::Memory(_) => {
+                let bytes = self.function.ty(param).bytes();
+                let object = self.object(bytes);
+                self.write_string(arg, Place::Object(object, 0), bytes);
+                Held::Memory(object)
+            }
+            _ => Held::Reg(self.copy_of(arg)),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Where memory objects lie within their area.
 //!
 //! An object is wanted from the first to the last instruction that names it: what lies between may reach it by an
-//! address. Objects that are never wanted at the same time share bytes. First fit, in the order of first use.
+//! address. What was named before a loop, and is in it, is wanted to the loop's end. Objects that are never wanted at the same time share bytes. First fit, in the order of first use.
 
-use crate::lir::{Area, Inst, Object};
+use crate::lir::{Area, Inst, Label, Object};
+use std::collections::HashMap;
 
 #[derive(Debug)]
 pub(crate) struct Layout {
@@ -16,7 +17,18 @@ pub(crate) struct Layout {
 /// Places the objects of one area.
 pub(crate) fn layout<'a>(insts: impl Iterator<Item = &'a Inst>, objects: &[Object], area: Area) -> Layout {
     let mut wanted: Vec<Option<(usize, usize)>> = vec![None; objects.len()];
+    let mut labels: HashMap<Label, usize> = HashMap::new();
     for (at, inst) in insts.enumerate() {
+        if let Inst::Label(label) = inst {
+            labels.insert(*label, at);
+        }
+        if let Some(&head) = inst.target().and_then(|target| labels.get(&target)) {
+            wanted
+                .iter_mut()
+                .flatten()
+                .filter(|span| span.0 < head && span.1 >= head)
+                .for_each(|span| span.1 = at);
+        }
         if let Some(object) = inst.object().filter(|object| objects[object.0 as usize].area == area) {
             let span = wanted[object.0 as usize].get_or_insert((at, at));
             span.1 = at;
@@ -54,6 +66,17 @@ pub(crate) fn layout<'a>(insts: impl Iterator<Item = &'a Inst>, objects: &[Objec
 mod tests {
     use super::*;
     use crate::lir::ObjectId;
+
+    #[test]
+    fn what_is_wanted_in_every_round_keeps_its_bytes() {
+        let objects = [8, 8, 8].map(|bytes| Object { bytes, area: Area::Stack });
+        let touch = |object| Inst::Touch(ObjectId(object));
+        // 0 is made before the loop and read first in it; 1 comes and goes in each round; 2 is of what follows.
+        let head = Label(0);
+        let insts = [touch(0), Inst::Label(head), touch(0), touch(1), Inst::Jump(head), touch(2)];
+        let Layout { offsets, bytes } = layout(insts.iter(), &objects, Area::Stack);
+        assert_eq!((offsets, bytes), (vec![0, 8, 0], 16));
+    }
 
     #[test]
     fn objects_share_bytes_only_when_not_wanted_together() {

@@ -199,6 +199,13 @@ pub enum Action {
         /// Index in the schema.
         map: usize,
     },
+    /// A loop of the script had as many rounds as a run may have, and the run ended there.
+    LoopEnded {
+        /// The clause's probes.
+        clause: String,
+        /// Of the loop, in the script.
+        line: u32,
+    },
     /// `exit([code])`.
     Exit {
         /// Where it is in the record; none: 0.

@@ -53,6 +53,7 @@ pub fn lower(ast: &Ast, checked: &Checked) -> Module {
         schema: weir_event::Schema { maps, ..weir_event::Schema::default() },
         max_map_keys: MAP_KEYS,
         missing_probes: MissingProbes::default(),
+        max_loop_iterations: 0,
     };
     matching::share(&mut module);
     module

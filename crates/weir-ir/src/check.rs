@@ -7,7 +7,8 @@
 //! - events can be recorded, and their fields have slots one after the other
 //!
 //! Each function:
-//! - there is an entry block, without parameters; jumps go forward to a block that takes those arguments
+//! - there is an entry block, without parameters; jumps go to a block that takes those arguments, forward or back to a block that every
+//!   path to them passes; on every path from there back it is asked whether the run may go round again
 //! - a value is defined once, has a type that is no tuple, and its definition comes before its uses on every path
 //! - operands, keys, fields and results have the types that the operation and the schema ask for; a result is
 //!   there exactly where the table in [`Inst`] says
@@ -39,6 +40,10 @@ fn check_schema(module: &Module, faults: &mut Vec<String>) {
     let schema = &module.schema;
     if module.max_map_keys == 0 || module.max_map_keys > limits::MAP_KEYS_MAX {
         faults.push(format!("max_map_keys is {}, not 1 to {}", module.max_map_keys, limits::MAP_KEYS_MAX));
+    }
+    if module.max_loop_iterations > limits::LOOP_ITERATIONS_MAX {
+        let (have, most) = (module.max_loop_iterations, limits::LOOP_ITERATIONS_MAX);
+        faults.push(format!("max_loop_iterations is {have}, not 0 to {most}"));
     }
     for (index, map) in schema.maps.iter().enumerate() {
         if let Err(fault) = check_map(map) {
@@ -138,7 +143,10 @@ fn check_action(action: &Action, maps: &[MapSchema]) -> Result<(), String> {
         Action::Exit { code: Some(code) } if !matches!(code.ty, Type::Int { .. }) => {
             return Err("the exit code is not an integer".into());
         }
-        Action::Printf { .. } | Action::PrintValue { .. } | Action::Exit { .. } => {}
+        Action::Printf { .. }
+        | Action::PrintValue { .. }
+        | Action::LoopEnded { .. }
+        | Action::Exit { .. } => {}
     }
     let mut offset = u64::from(RECORD_HEADER_BYTES);
     for field in action_fields(action) {
@@ -175,7 +183,10 @@ pub fn action_fields(action: &Action) -> Vec<&Field> {
         Action::PrintValue { value } => vec![value],
         Action::PrintMapKey { key, .. } => vec![key],
         Action::Exit { code } => code.iter().collect(),
-        Action::PrintMap { .. } | Action::ClearMap { .. } | Action::ZeroMap { .. } => Vec::new(),
+        Action::PrintMap { .. }
+        | Action::ClearMap { .. }
+        | Action::ZeroMap { .. }
+        | Action::LoopEnded { .. } => Vec::new(),
     }
 }
 
@@ -302,7 +313,7 @@ impl<'a> FunctionCheck<'a> {
                 .get(to.0 as usize)
                 .ok_or_else(|| format!("a jump to no block b{}", to.0))?;
             if to.0 <= self.block {
-                return Err(format!("a jump back to b{}", to.0));
+                self.check_jump_back(to)?;
             }
             if target.params.len() != args.len() {
                 return Err(format!("b{} takes {} values, not {}", to.0, target.params.len(), args.len()));
@@ -314,6 +325,25 @@ impl<'a> FunctionCheck<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A jump back to `to`.
+    fn check_jump_back(&self, to: BlockId) -> Result<(), String> {
+        let here = BlockId(self.block);
+        if to.0 == 0 || self.dominators.is_reachable(here) && !self.dominators.dominates(to, here) {
+            return Err(format!("a jump back to b{}, which is not on every path here", to.0));
+        }
+        let passed = std::iter::successors(Some(here), |&block| {
+            self.dominators.immediate(block).filter(|_| block != to)
+        });
+        let asks = |block: BlockId| {
+            let insts = self.function.blocks.get(block.0 as usize).map_or(&[][..], |block| &block.insts);
+            insts.iter().any(|inst| inst.op == Op::MayLoop)
+        };
+        match { passed }.any(asks) || !self.dominators.is_reachable(here) {
+            true => Ok(()),
+            false => Err(format!("a loop from b{} on that does not ask whether it may go round again", to.0)),
+        }
     }
 
     fn check_inst(&self, inst: &Inst) -> Result<(), String> {
@@ -355,6 +385,7 @@ impl<'a> FunctionCheck<'a> {
                 }
                 result_is_int(result)
             }
+            Op::MayLoop => result_is_int(result),
             Op::Int(_) => result_is_int(result),
             Op::Str(text) => match result {
                 Some(Type::Str { bytes }) if text.len() > *bytes as usize => {
@@ -710,6 +741,22 @@ mod tests {
         case("jump b7", "a jump to no block b7");
         case("jump b1\nb1(v0: u64):\nreturn", "b1 takes 1 values, not 0");
         case("v0: str16 = comm\nbranch v0, b1, b1\nb1:\nreturn", "not Int");
+        case("jump b1\nb1:\njump b1", "does not ask whether it may go round again");
+        // The block that asks is on one of two ways round.
+        case(
+            "jump b1\nb1:\nv0: u64 = pid\nbranch v0, b2, b3\nb2:\nv1: u64 = may_loop\njump b1\nb3:\njump b1",
+            "a loop from b1 on that does not ask",
+        );
+        // Into the middle of a loop.
+        case(
+            "v0: u64 = pid\nbranch v0, b1, b2\nb1:\njump b2\nb2:\nv1: u64 = may_loop\nbranch v1, b1, b3\nb3:\nreturn",
+            "a jump back to b1, which is not on every path here",
+        );
+        // What a round makes is not there behind the loop, or at its head.
+        case(
+            "jump b1\nb1:\nset @, v1\nv0: u64 = may_loop\nbranch v0, b2, b3\nb2:\nv1: i64 = int 1\njump b1\nb3:\nreturn",
+            "v1 is used where it is not defined on every path",
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which blocks every path to a block passes.
 //!
-//! In: a function whose blocks only jump forward. Out: each block's immediate dominator. With forward jumps one
-//! sweep in index order is exact: all predecessors of a block are done before it.
+//! In: a function whose blocks jump forward, or back to a block that every path to the jump passes. Out: each block's immediate
+//! dominator. Jumps back add no path to a block that does not pass it already, so that one sweep over the others, in index order,
+//! is exact: all predecessors of a block are done before it.
 
 use crate::{BlockId, Function};
 

@@ -4,8 +4,9 @@
 //! scratch memory are weir-codegen's. Its text form ([`text`]) is printed by `--emit ir` and parses back.
 //!
 //! Invariants, checked by [`check`]: every value is defined once, before its uses on every path; types of
-//! operands fit the table in [`Inst`]; every block ends in a terminator; there are no loops yet (blocks only
-//! jump forward, to a higher index).
+//! operands fit the table in [`Inst`]; every block ends in a terminator; a jump goes forward, to a higher index, or back to
+//! the head of a loop: a block, not the first, that every path to the jump passes. So a value's definition has a lower place than
+//! its uses, but for parameters of loop heads, which the jumps back write anew. What bounds the rounds is [`Op::MayLoop`].
 //!
 //! Types: a value is never a tuple. Where an integer is wanted, either signedness fits; where a string of N bytes
 //! is wanted, a shorter one fits (it is padded with zeros). A tuple key or field takes one value per leaf, with
@@ -52,6 +53,8 @@ pub struct Module {
     pub max_map_keys: u32,
     /// What is done about places that were named and cannot be probed.
     pub missing_probes: MissingProbes,
+    /// Rounds of loops that one run of a function may have in all; 0: [`limits::LOOP_ITERATIONS`].
+    pub max_loop_iterations: u32,
 }
 
 /// What is done about a place that is not there, or cannot be probed. Of what only a pattern names, those that can be are
@@ -328,6 +331,9 @@ pub enum Op {
     },
     /// The stack of the traced process at the probe, of the form that its result type, `Ustack`, has.
     UserStack(StackForm),
+    /// 1 if the run may begin another round of a loop, which it then has; 0 if it has had as many as it may, in all its loops
+    /// together. Every round asks.
+    MayLoop,
     /// What the program that the user gave says of this event, 32 bits: it is called with the probe's context, and may change
     /// maps of its own.
     CallProgram,

@@ -14,6 +14,10 @@ pub const TUPLE_DEPTH_MAX: usize = 8;
 pub const LHIST_BUCKETS_MAX: u32 = 1002;
 /// Entries of a keyed map.
 pub const MAP_KEYS_MAX: u32 = 1 << 26;
+/// Rounds of loops that one run has in all, if nothing else is said: some milliseconds of the traced program's time.
+pub const LOOP_ITERATIONS: u32 = 1 << 20;
+/// The most that may be said: what `may_goto` counts (Linux: BPF_MAX_LOOPS).
+pub const LOOP_ITERATIONS_MAX: u32 = 1 << 23;
 /// Integer arguments of a probed function that travel in registers.
 pub const ARGUMENTS: u8 = 6;
 /// Floating-point arguments that do.

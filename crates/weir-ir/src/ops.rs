@@ -40,6 +40,7 @@ impl Op {
             | Op::MapDelete { .. }
             | Op::Aggregate { .. }
             | Op::SetSessionCookie { .. }
+            | Op::MayLoop
             | Op::CallProgram
             | Op::Emit { .. }
             | Op::Record { .. } => Effect::Writes,
@@ -93,6 +94,7 @@ impl Op {
             | Op::Builtin(_)
             | Op::UserStack(_)
             | Op::TextBegins { .. }
+            | Op::MayLoop
             | Op::CallProgram => (&[], [None, None]),
             Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => (&[], [Some(*a), Some(*b)]),
             Op::ReadInt { address: value, .. }
@@ -120,6 +122,7 @@ impl Op {
             | Op::Builtin(_)
             | Op::UserStack(_)
             | Op::TextBegins { .. }
+            | Op::MayLoop
             | Op::CallProgram => {}
             Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => {
                 see(a);

@@ -49,6 +49,13 @@ pub enum Decoded<'s> {
         /// Index in the schema.
         map: usize,
     },
+    /// A loop had as many rounds as a run may have.
+    LoopEnded {
+        /// The clause's probes.
+        clause: &'s str,
+        /// Of the loop, in the script.
+        line: u32,
+    },
     /// `exit`.
     Exit {
         /// The exit code that it asks for.
@@ -76,6 +83,7 @@ pub fn record<'s>(schema: &'s Schema, bytes: &[u8], symbols: &dyn Symbols) -> Re
         }
         Action::ClearMap { map } => Decoded::ClearMap { map: known(schema, *map)? },
         Action::ZeroMap { map } => Decoded::ZeroMap { map: known(schema, *map)? },
+        Action::LoopEnded { clause, line } => Decoded::LoopEnded { clause, line: *line },
         Action::Exit { code: None } => Decoded::Exit { code: 0 },
         Action::Exit { code: Some(field) } => {
             let code = value(names, bytes, field)?.number().unwrap_or(0);

@@ -2,6 +2,10 @@
 //!
 //! In: records, and the maps that they speak of ([`Store`]), wherever the programs run. Out: a report; the exit code that the script asks for.
 
+#[cfg(test)]
+mod corpus;
+
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -40,6 +44,8 @@ pub(crate) struct Output {
     phase: Phase,
     lost: u64,
     told_lost: Option<Instant>,
+    /// How often runs of a clause ended in the loop of that line.
+    loops: BTreeMap<(String, u32), u64>,
 }
 
 impl Output {
@@ -53,6 +59,7 @@ impl Output {
             phase: Phase::Running,
             lost: 0,
             told_lost: None,
+            loops: BTreeMap::new(),
         }
     }
 
@@ -125,6 +132,10 @@ impl Output {
                 self.scalars.zero(maps, &schema.maps[map]);
                 Ok(())
             }
+            Decoded::LoopEnded { clause, line } => {
+                *self.loops.entry((clause.to_owned(), line)).or_default() += 1;
+                Ok(())
+            }
             Decoded::Exit { code } => {
                 if self.phase == Phase::Running {
                     self.phase = Phase::Exited;
@@ -194,6 +205,15 @@ impl Output {
                 "values did not fit into maps (max_map_keys), or met others there, and are lost".into(),
             ),
         ];
+        losses.extend(self.loops.iter().map(|((clause, line), &runs)| {
+            let text = format!(
+                "runs of `{}` ended in the loop of line {line}, which had as many rounds as a run may have \
+                 (`config = {{ max_loop_iterations = N }}`, N up to {})",
+                weir_source::printable(clause),
+                weir_ir::limits::LOOP_ITERATIONS_MAX
+            );
+            (runs, text)
+        }));
         losses.extend(self.symbols.losses());
         losses
     }

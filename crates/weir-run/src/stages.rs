@@ -196,7 +196,12 @@ pub(crate) fn sites(compiled: &Compiled, missing: MissingProbes, world: &Binarie
         let when = match trigger {
             Trigger::Uretprobe { .. } => When::Return,
             Trigger::Session { .. } => When::Session,
-            _ => When::Entry,
+            Trigger::Uprobe { .. }
+            | Trigger::Usdt { .. }
+            | Trigger::Begin
+            | Trigger::End
+            | Trigger::Interval { .. }
+            | Trigger::Filter => When::Entry,
         };
         let wanted = |cookie, by_pattern: bool| Wanted {
             program,

@@ -93,6 +93,23 @@ pub enum StmtKind {
         otherwise: Option<Block>,
     },
     Block(Block),
+    While {
+        condition: Expr,
+        body: Block,
+    },
+    /// `for ($variable : from..to)`: the end is not included.
+    For {
+        variable: Name,
+        from: Expr,
+        to: Expr,
+        body: Block,
+    },
+    Unroll {
+        count: Expr,
+        body: Block,
+    },
+    Break,
+    Continue,
     Return,
     /// The parser has said what is wrong.
     Invalid,
@@ -313,7 +330,7 @@ impl Expr {
 }
 
 /// The expressions directly below.
-fn children(kind: &ExprKind) -> Vec<&Expr> {
+pub(crate) fn children(kind: &ExprKind) -> Vec<&Expr> {
     match kind {
         ExprKind::Int { .. }
         | ExprKind::Double(_)

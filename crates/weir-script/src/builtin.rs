@@ -325,6 +325,10 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ("max_map_keys", "Entries of each map (1 to 1048576; 4096)."),
     ("max_probes", "Functions that may be probed at once (1 to 65536; 1024)."),
     (
+        "max_loop_iterations",
+        "Rounds of loops that one run of a clause may have in all (1 to 8388608; 1048576).",
+    ),
+    (
         "missing_probes",
         "What to do about probes that are not there or cannot be patched: `error`, `warn` or `ignore` (error).",
     ),

@@ -44,6 +44,7 @@ pub struct Checked {
     pub(crate) params: Vec<String>,
     pub(crate) max_strlen: u32,
     pub(crate) max_map_keys: u32,
+    pub(crate) max_loop_iterations: u32,
     pub(crate) missing_probes: MissingProbes,
 }
 
@@ -113,6 +114,7 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
         params: options.params.clone(),
         max_strlen: settings.max_strlen,
         max_map_keys: settings.max_map_keys,
+        max_loop_iterations: settings.max_loop_iterations,
         missing_probes: settings.missing_probes,
     };
     (Some(checked), diagnostics)
@@ -336,6 +338,8 @@ pub(crate) struct Checker<'a> {
     errors: usize,
     warnings: usize,
     scopes: Vec<Vec<Scoped>>,
+    /// Loops around what is being read.
+    loops: u32,
     /// The clause that is being read, and what of it is not at a probed function.
     clause: usize,
     outside: Option<(Span, String)>,
@@ -385,6 +389,7 @@ impl<'a> Checker<'a> {
             errors: 0,
             warnings: 0,
             scopes: Vec::new(),
+            loops: 0,
             clause: 0,
             outside: None,
             not_return: None,

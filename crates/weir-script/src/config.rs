@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub max_strlen: u32,
     pub max_map_keys: u32,
     pub max_probes: u64,
+    /// 0: not set.
+    pub max_loop_iterations: u32,
     pub missing_probes: MissingProbes,
 }
 
@@ -29,6 +31,7 @@ pub(crate) fn settings(
         max_strlen: in_range(options.max_strlen, limits::MAX_STRLEN_RANGE),
         max_map_keys: in_range(options.max_map_keys, limits::MAX_MAP_KEYS_RANGE),
         max_probes: limits::MAX_PROBES_DEFAULT,
+        max_loop_iterations: 0,
         missing_probes: MissingProbes::Error,
     };
     for entry in config.iter().flat_map(|config| &config.entries) {
@@ -46,6 +49,9 @@ fn apply(entry: &ConfigEntry, settings: &mut Settings) -> Result<(), Diagnostic>
     match entry.key.text.as_str() {
         "max_strlen" => settings.max_strlen = number(entry, limits::MAX_STRLEN_RANGE)? as u32,
         "max_map_keys" => settings.max_map_keys = number(entry, limits::MAX_MAP_KEYS_RANGE)? as u32,
+        "max_loop_iterations" => {
+            settings.max_loop_iterations = number(entry, limits::MAX_LOOP_ITERATIONS_RANGE)? as u32;
+        }
         "max_probes" => settings.max_probes = number(entry, limits::MAX_PROBES_RANGE)?,
         "missing_probes" => settings.missing_probes = missing(entry)?,
         other => return Err(unknown(entry, other)),

@@ -46,6 +46,10 @@ pub(crate) const LHIST_BUCKETS_MAX: i128 = 1000;
 pub(crate) const MAX_STRLEN_RANGE: (u64, u64) = (8, 4096);
 pub(crate) const MAX_MAP_KEYS_RANGE: (u64, u64) = (1, 1 << 20);
 pub(crate) const MAX_PROBES_RANGE: (u64, u64) = (1, 1 << 16);
+pub(crate) const MAX_LOOP_ITERATIONS_RANGE: (u64, u64) = (1, weir_ir::limits::LOOP_ITERATIONS_MAX as u64);
+
+/// Rounds of `unroll`, as in bpftrace.
+pub(crate) const UNROLL_RANGE: (i128, i128) = (1, 100);
 
 /// Sites of one script, unless `max_probes` says otherwise (bpftrace's default).
 pub(crate) const MAX_PROBES_DEFAULT: u64 = 1024;

@@ -1,8 +1,8 @@
 //! [`Checked`] script → [`Module`].
 //!
 //! One IR function for each probe that runs in weir itself, one for all probed functions of a clause together.
-//! `if`, `?:`, `&&` and `||` become blocks that only jump forward; a scratch variable is an SSA value, and a block
-//! parameter where paths with different values meet. Types were checked: what does not fit here is a bug of ours.
+//! `if`, `?:`, `&&` and `||` become blocks that only jump forward, loops jump back to their head; a scratch variable is an SSA
+//! value, and a block parameter where paths with different values meet. Types were checked: what does not fit here is a bug of ours.
 //! Folds no constant and removes no dead value: that is the passes' work.
 
 mod argument;
@@ -10,6 +10,7 @@ mod block;
 mod call;
 mod double;
 mod expr;
+mod looping;
 mod stmt;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use weir_ir::{ActionId, Function, MapId, Module};
 use crate::ast::{Clause, Script};
 use crate::check::{Checked, Target};
 use crate::lower::block::{Blocks, Slot};
+use crate::lower::looping::Loop;
 
 /// The IR of a script. `checked` must be of this script.
 pub fn lower(script: &Script, checked: &Checked) -> Module {
@@ -33,6 +35,7 @@ pub fn lower(script: &Script, checked: &Checked) -> Module {
                 actions: &mut actions,
                 blocks: Blocks::default(),
                 variables: Vec::new(),
+                loops: Vec::new(),
             };
             functions.push(lowering.clause(clause));
         }
@@ -43,8 +46,8 @@ pub fn lower(script: &Script, checked: &Checked) -> Module {
         sites: checked.sites.clone(),
         events: Vec::new(),
     };
-    let Checked { max_map_keys, missing_probes, .. } = *checked;
-    Module { functions, schema, max_map_keys, missing_probes }
+    let Checked { max_map_keys, missing_probes, max_loop_iterations, .. } = *checked;
+    Module { functions, schema, max_map_keys, missing_probes, max_loop_iterations }
 }
 
 /// The actions of the module. A call that is lowered for two functions is one action.
@@ -73,6 +76,8 @@ struct Lowering<'a> {
     blocks: Blocks,
     /// Scratch variables in scope, innermost last.
     variables: Vec<Slot>,
+    /// Loops around what is being lowered, innermost last.
+    loops: Vec<Loop>,
 }
 
 impl Lowering<'_> {

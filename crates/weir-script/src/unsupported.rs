@@ -7,7 +7,6 @@ pub(crate) enum Kind {
     Function,
     Builtin,
     Probe,
-    Statement,
     /// Looks like a call, but takes types.
     Operator,
     /// Outside of clauses.
@@ -28,7 +27,7 @@ impl Unsupported {
             Kind::Function => format!("the function `{}`", self.name),
             Kind::Builtin => format!("the builtin `{}`", self.name),
             Kind::Probe => format!("`{}` probes", self.name),
-            Kind::Statement | Kind::Definition | Kind::Operator => format!("`{}`", self.name),
+            Kind::Definition | Kind::Operator => format!("`{}`", self.name),
             Kind::Setting => format!("the setting `{}`", self.name),
         };
         format!("not supported by weir yet: {what}")
@@ -44,7 +43,6 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
     Unsupported { kind, name, hint }
 }
 
-const LOOPS: &str = "there are no loops yet; repeat the statements, or count in a map";
 const STACKS: &str = "`ustack` is the stack of the process";
 const USER_FUNCTIONS: &str =
     "weir traces user functions: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`";
@@ -89,11 +87,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "self", EVENTS),
     row(Kind::Probe, "test", EVENTS),
     row(Kind::Probe, "bench", EVENTS),
-    row(Kind::Statement, "while", LOOPS),
-    row(Kind::Statement, "for", LOOPS),
-    row(Kind::Statement, "unroll", LOOPS),
-    row(Kind::Statement, "break", LOOPS),
-    row(Kind::Statement, "continue", LOOPS),
     row(Kind::Operator, "sizeof", TYPES),
     row(Kind::Operator, "offsetof", TYPES),
     row(Kind::Operator, "typeof", TYPES),

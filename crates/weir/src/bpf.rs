@@ -91,7 +91,13 @@ fn object_file(compiled: Compiled) -> ObjectFile {
         let kind = match trigger {
             Trigger::Uprobe { .. } => "uprobe",
             // At a return a program is one of a session as well.
-            _ => "uprobe.session",
+            Trigger::Uretprobe { .. } | Trigger::Session { .. } => "uprobe.session",
+            // Without a place that a section names.
+            Trigger::Usdt { .. }
+            | Trigger::Begin
+            | Trigger::End
+            | Trigger::Interval { .. }
+            | Trigger::Filter => continue,
         };
         if let [SiteSpec { binary, function, address: None, .. }] = trigger.sites() {
             let section = format!("{kind}/{binary}:{function}");

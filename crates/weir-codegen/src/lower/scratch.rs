@@ -9,7 +9,7 @@
 //! events a second.)
 //!
 //! It is claimed in the last block that every use passes, so that a predicate which fails costs nothing; and that
-//! every return it can reach passes too, so that each return knows whether there is a slot to give back.
+//! every return it can reach passes too, so that each return knows whether there is a slot to give back; and before all loops.
 //!
 //! If all slots tried are taken, the whole function is left out, and counted in `.globals`.
 
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp, size};
-use weir_ir::{BlockId, Terminator};
+use weir_ir::{BlockId, Function, Terminator};
 
 use super::{Code, Lower};
 use crate::lir::{Area, Inst, Label, Object, ObjectId, Place, R0, Reg, Src};
@@ -57,6 +57,13 @@ pub(super) fn finish(mut lower: Lower<'_>, starts: &[usize]) -> Result<Code, Cod
         insts.truncate(starts[0]);
         insts.extend(segments.into_iter().flatten());
     }
+    if let Some(rounds) = lower.rounds {
+        let most = match lower.module.max_loop_iterations {
+            0 => weir_ir::limits::LOOP_ITERATIONS,
+            most => most,
+        };
+        insts.insert(0, Inst::Mov { dst: rounds, src: Src::Imm(most as i32) });
+    }
     if let Some(context) = lower.context {
         insts.insert(0, Inst::Mov { dst: context, src: Src::Reg(Reg::Real(1)) });
     }
@@ -87,7 +94,8 @@ fn scratch_block(lower: &Lower<'_>, insts: &[Inst], starts: &[usize]) -> Option<
     let users = uses.map(|(at, _)| BlockId(starts.partition_point(|&start| start <= at) as u32 - 1));
     let dominators = &lower.dominators;
     let mut at = users.reduce(|a, b| dominators.common(a, b))?;
-    while reaches_foreign_return(lower, at) {
+    let in_loop = in_loop(lower.function);
+    while in_loop[at.0 as usize] || reaches_foreign_return(lower, at) {
         // SANITY: the entry dominates every return, so there is a dominator left.
         at = dominators.immediate(at).expect("the entry passes the test");
     }
@@ -96,16 +104,26 @@ fn scratch_block(lower: &Lower<'_>, insts: &[Inst], starts: &[usize]) -> Option<
 
 /// True if a return can be reached from `at` and also without passing it.
 fn reaches_foreign_return(lower: &Lower<'_>, at: BlockId) -> bool {
-    let mut reached = BTreeSet::from([at]);
-    // Jumps go forward: taking the lowest block first visits each once.
-    while let Some(block) = reached.pop_first() {
+    let (mut waiting, mut reached) = (vec![at], BTreeSet::from([at]));
+    while let Some(block) = waiting.pop() {
         let end = &lower.function.blocks[block.0 as usize].end;
         if matches!(end, Terminator::Return | Terminator::Accept) && !lower.dominators.dominates(at, block) {
             return true;
         }
-        reached.extend(end.successors().map(|(to, _)| to));
+        waiting.extend(end.successors().map(|(to, _)| to).filter(|to| reached.insert(*to)));
     }
     false
+}
+
+/// By block: a jump back from it, or from what follows it, leads to it or to what is before it.
+fn in_loop(function: &Function) -> Vec<bool> {
+    let mut in_loop = vec![false; function.blocks.len()];
+    for (index, block) in function.blocks.iter().enumerate() {
+        for (to, _) in block.end.successors().filter(|(to, _)| to.0 as usize <= index) {
+            in_loop[to.0 as usize..=index].fill(true);
+        }
+    }
+    in_loop
 }
 
 /// Puts the claim at the start of `block`, and objects at fixed offsets in the slot.

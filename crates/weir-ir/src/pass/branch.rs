@@ -3,7 +3,7 @@
 //! - a branch on a constant, or with both ways the same, becomes a jump
 //! - a branch on `x != 0` branches on `x`; on `x == 0` it branches on `x` with its ways exchanged
 //! - a jump to a block that only returns, returns; a jump or branch to a block that only jumps on, jumps there
-//! - a block parameter that is given the same value on every way in is that value
+//! - a block parameter that is given the same value on every way in, or itself on a way round a loop, is that value
 //! - a block whose only way in is a jump joins the block that jumps there
 //! - blocks that nothing reaches lose their code ([`renumber`](super::renumber) then drops them)
 
@@ -104,7 +104,8 @@ fn empty_block(function: &Function, id: BlockId) -> Option<&Terminator> {
 
 fn thread(function: &Function, to: &mut BlockId, args: &mut Vec<Value>) -> bool {
     match empty_block(function, *to) {
-        Some(Terminator::Jump { to: on, args: on_args }) => {
+        // A block that jumps to itself leads nowhere.
+        Some(Terminator::Jump { to: on, args: on_args }) if on != to => {
             *to = *on;
             *args = on_args.clone();
             true
@@ -136,7 +137,8 @@ fn replace_constant_params(function: &mut Function) -> bool {
         // From the last parameter on, so that removing one does not move those still to see.
         for at in (0..function.blocks[index].params.len()).rev() {
             let param = function.blocks[index].params[at];
-            let mut given = ways.iter().map(|way| uses.get(args_of(function, *way)[at]));
+            let given = ways.iter().map(|way| uses.get(args_of(function, *way)[at]));
+            let mut given = given.filter(|value| *value != param);
             let Some(first) = given.next() else { continue };
             if given.all(|value| value == first) {
                 uses.replace(param, first);
@@ -161,7 +163,7 @@ fn join_rows(function: &mut Function) -> bool {
     for index in (0..function.blocks.len()).rev() {
         let Terminator::Jump { to, .. } = function.blocks[index].end else { continue };
         let target = to.0 as usize;
-        if ways[target] == 1 && function.blocks[target].params.is_empty() {
+        if target > index && ways[target] == 1 && function.blocks[target].params.is_empty() {
             let end = std::mem::replace(&mut function.blocks[target].end, Terminator::Return);
             let insts = std::mem::take(&mut function.blocks[target].insts);
             function.blocks[index].insts.extend(insts);
@@ -225,6 +227,14 @@ mod tests {
             .take_while(|line| *line != "}")
             .collect();
         assert_eq!(lines.join("; "), want, "for {body}");
+    }
+
+    #[test]
+    fn what_a_loop_gives_itself_is_what_came_in() {
+        check(
+            "b0: v0: i64 = arg 0 jump b1(v0) b1(v1: i64): v2: u64 = may_loop branch v2, b2, b3 b2: set @, v1 jump b1(v1) b3: return",
+            "b0:; v0: i64 = arg 0; jump b1; b1:; v1: u64 = may_loop; branch v1, b2, b3; b2:; set @, v0; jump b1; b3:; return",
+        );
     }
 
     #[test]

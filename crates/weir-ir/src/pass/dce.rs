@@ -3,53 +3,86 @@
 //! - an operation that changes nothing ([`Effect::Pure`], [`Effect::Reads`]) and whose result nothing uses goes
 //! - a block parameter that nothing uses goes, with the values given for it
 //!
-//! Blocks are walked from the last to the first, so that one sweep takes a whole chain: every use of a value comes
-//! after its definition.
+//! What is used is found from effects and conditions on: the operands of what is used are used, and of a parameter what is given
+//! for it, also by the jumps back of a loop. A variable that a loop only counts up goes with its additions.
 
-use crate::{Effect, Function, Inst, Terminator, Value};
+use crate::{Block, Effect, Function, Inst, Terminator, Value};
 
 /// True if anything changed.
 pub fn run(function: &mut Function) -> bool {
-    let mut used = vec![false; function.types.len()];
+    let used = used(function);
+    let counts: Vec<usize> = function.blocks.iter().map(|block| block.params.len()).collect();
+    let kept: Vec<Vec<bool>> = function
+        .blocks
+        .iter()
+        .map(|block| block.params.iter().map(|param| used[param.0 as usize]).collect())
+        .collect();
     let mut changed = false;
-    for index in (0..function.blocks.len()).rev() {
-        changed |= drop_args_of_unused_params(function, index, &used);
-        let block = &mut function.blocks[index];
-        block.end.operands().for_each(|value| used[value.0 as usize] = true);
-        for inst in block.insts.iter().rev() {
-            if is_wanted(inst, &used) {
-                inst.op.operands().for_each(|value| used[value.0 as usize] = true);
-            }
-        }
+    for block in &mut function.blocks {
+        drop_args(&mut block.end, &kept);
         let before = block.insts.len();
         block.insts.retain(|inst| is_wanted(inst, &used));
+        block.params.retain(|param| used[param.0 as usize]);
         changed |= block.insts.len() < before;
     }
-    for block in &mut function.blocks {
-        block.params.retain(|param| used[param.0 as usize]);
+    changed | function.blocks.iter().zip(counts).any(|(block, count)| block.params.len() < count)
+}
+
+/// By value: whether something comes of it.
+fn used(function: &Function) -> Vec<bool> {
+    let mut used = vec![false; function.types.len()];
+    let mut is_changed = true;
+    // Every use of a value comes after its definition: one sweep takes a whole chain, and a loop needs another.
+    while is_changed {
+        is_changed = false;
+        for block in function.blocks.iter().rev() {
+            is_changed |= mark_block(function, block, &mut used);
+        }
+        is_changed &= function.blocks.iter().enumerate().any(|(index, block)| jumps_back(index, block));
     }
-    changed
+    used
+}
+
+fn jumps_back(index: usize, block: &Block) -> bool {
+    block.end.successors().any(|(to, _)| to.0 as usize <= index)
+}
+
+/// True if something was not known to be used.
+fn mark_block(function: &Function, block: &Block, used: &mut [bool]) -> bool {
+    let mut is_changed = false;
+    let mut mark = |value: Value, used: &mut [bool]| {
+        is_changed |= !used[value.0 as usize];
+        used[value.0 as usize] = true;
+    };
+    if let Terminator::Branch { condition, .. } = &block.end {
+        mark(*condition, used);
+    }
+    for (to, args) in block.end.successors() {
+        for (param, arg) in function.blocks[to.0 as usize].params.iter().zip(args) {
+            if used[param.0 as usize] {
+                mark(*arg, used);
+            }
+        }
+    }
+    for inst in block.insts.iter().rev() {
+        if is_wanted(inst, used) {
+            inst.op.operands().for_each(|value| mark(value, used));
+        }
+    }
+    is_changed
 }
 
 fn is_wanted(inst: &Inst, used: &[bool]) -> bool {
     inst.result.is_none_or(|result| used[result.0 as usize]) || inst.op.effect() == Effect::Writes
 }
 
-/// Jumps go forward: when a block is looked at, the uses in every block that it jumps to are known.
-fn drop_args_of_unused_params(function: &mut Function, index: usize, used: &[bool]) -> bool {
-    let (before, after) = function.blocks.split_at_mut(index + 1);
-    let mut changed = false;
-    let mut keep = |to: crate::BlockId, args: &mut Vec<Value>| {
-        let params = &after[to.0 as usize - index - 1].params;
-        let mut at = 0;
-        args.retain(|_| {
-            at += 1;
-            let wanted = used[params[at - 1].0 as usize];
-            changed |= !wanted;
-            wanted
-        });
+/// Leaves what is given for parameters that are kept. `kept`: by block and parameter.
+fn drop_args(end: &mut Terminator, kept: &[Vec<bool>]) {
+    let keep = |to: crate::BlockId, args: &mut Vec<Value>| {
+        let mut kept = kept[to.0 as usize].iter();
+        args.retain(|_| kept.next().is_some_and(|kept| *kept));
     };
-    match &mut before[index].end {
+    match end {
         Terminator::Jump { to, args } => keep(*to, args),
         Terminator::Branch { then, then_args, otherwise, otherwise_args, .. } => {
             keep(*then, then_args);
@@ -57,7 +90,6 @@ fn drop_args_of_unused_params(function: &mut Function, index: usize, used: &[boo
         }
         Terminator::Return | Terminator::Accept => {}
     }
-    changed
 }
 
 #[cfg(test)]
@@ -86,6 +118,15 @@ mod tests {
         check(
             "b0: v0: i64 = arg 0 v1: i64 = add_to @, v0 return",
             "b0:; v0: i64 = arg 0; v1: i64 = add_to @, v0; return; }",
+        );
+    }
+
+    #[test]
+    fn what_a_loop_only_counts_goes() {
+        check(
+            "b0: v0: i64 = int 0 jump b1(v0) b1(v1: i64): v2: u64 = may_loop branch v2, b2, b3 b2: v3: i64 = int 1 \
+             v4: i64 = add v1, v3 jump b1(v4) b3: return",
+            "b0:; jump b1; b1:; v0: u64 = may_loop; branch v0, b2, b3; b2:; jump b1; b3:; return; }",
         );
     }
 

@@ -63,6 +63,10 @@ impl Pair {
             _ => return None,
         };
         let (at_entry, at_exit) = (&module.functions[entry], &module.functions[exit]);
+        // What follows looks at each block once.
+        if has_loops(at_entry) || has_loops(at_exit) {
+            return None;
+        }
         let is_one_function = function_of(at_entry)? == function_of(at_exit)?;
         let names_itself = |op: &Op| matches!(op, Op::Builtin(Builtin::Probe | Builtin::Func));
         if !is_one_function || ops(at_entry).any(names_itself) || shares_state(at_entry, at_exit, Some(map)) {
@@ -96,6 +100,10 @@ fn ops(function: &Function) -> impl Iterator<Item = &Op> {
     function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op)
 }
 
+fn has_loops(function: &Function) -> bool {
+    ops(function).any(|op| *op == Op::MayLoop)
+}
+
 /// No record asks for the map, but for `clear` at the end.
 fn is_printed_nowhere(module: &Module, map: MapId) -> bool {
     let asks = |function: &Function, op: &Op| {
@@ -105,7 +113,10 @@ fn is_printed_nowhere(module: &Module, map: MapId) -> bool {
             Action::PrintMap { map: index, .. }
             | Action::PrintMapKey { map: index, .. }
             | Action::ZeroMap { map: index } => *index == map.0 as usize,
-            Action::Printf { .. } | Action::PrintValue { .. } | Action::Exit { .. } => false,
+            Action::Printf { .. }
+            | Action::PrintValue { .. }
+            | Action::LoopEnded { .. }
+            | Action::Exit { .. } => false,
         }
     };
     !module.functions.iter().any(|function| ops(function).any(|op| asks(function, op)))

@@ -50,6 +50,7 @@ impl<'a> Parser<'a> {
     fn item(&mut self) -> Result<()> {
         match self.word()? {
             "max_map_keys" => self.module.max_map_keys = self.number()?,
+            "max_loop_iterations" => self.module.max_loop_iterations = self.number()?,
             "missing_probes" => {
                 let word = self.word()?;
                 let found = MissingProbes::NAMES.iter().find(|(_, name)| *name == word);
@@ -128,6 +129,7 @@ impl<'a> Parser<'a> {
             "print_map_key" => Action::PrintMapKey { map: self.map_index()?, key: self.field()? },
             "clear_map" => Action::ClearMap { map: self.map_index()? },
             "zero_map" => Action::ZeroMap { map: self.map_index()? },
+            "loop_ended" => Action::LoopEnded { clause: self.text()?, line: self.number()? },
             "exit" => Action::Exit { code: if self.begins_type() { Some(self.field()?) } else { None } },
             other => return Err(self.error(format!("`{other}` is no action"))),
         })
@@ -418,6 +420,7 @@ impl<'a> Parser<'a> {
             }
             "user_symbol" => Ok(Op::UserSymbol { address: self.value()? }),
             "user_stack" => Ok(Op::UserStack(self.stack_form()?)),
+            "may_loop" => Ok(Op::MayLoop),
             "call_program" => Ok(Op::CallProgram),
             "set_session_cookie" => Ok(Op::SetSessionCookie { value: self.value()? }),
             "streq" | "strne" => {

@@ -23,6 +23,9 @@ fn write_module(out: &mut String, module: &Module) -> FmtResult {
     if module.missing_probes != MissingProbes::Error {
         writeln!(out, "missing_probes {}", name_in(&MissingProbes::NAMES, &module.missing_probes))?;
     }
+    if module.max_loop_iterations != 0 {
+        writeln!(out, "max_loop_iterations {}", module.max_loop_iterations)?;
+    }
     for map in &schema.maps {
         writeln!(out, "map {}", Shown(map))?;
     }
@@ -51,6 +54,7 @@ fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult
         Action::PrintMapKey { map, key } => write!(out, "print_map_key {} {}", name(*map), Shown(key)),
         Action::ClearMap { map } => write!(out, "clear_map {}", name(*map)),
         Action::ZeroMap { map } => write!(out, "zero_map {}", name(*map)),
+        Action::LoopEnded { clause, line } => write!(out, "loop_ended {} {line}", Quoted(clause)),
         Action::Exit { code: None } => write!(out, "exit"),
         Action::Exit { code: Some(code) } => write!(out, "exit {}", Shown(code)),
     }
@@ -227,6 +231,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         }
         Op::UserSymbol { address } => write!(out, "user_symbol {}", Shown(address)),
         Op::UserStack(form) => write!(out, "user_stack {} {}", form.mode.name(), form.frames),
+        Op::MayLoop => out.write_str("may_loop"),
         Op::CallProgram => out.write_str("call_program"),
         Op::Match { text, bytes_max, automaton } => write_match(out, text, *bytes_max, automaton),
         Op::ReadInt { address, bytes } => write!(out, "read_int {bytes} {}", Shown(address)),

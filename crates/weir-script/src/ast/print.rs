@@ -87,9 +87,24 @@ impl Printer {
                 });
             }
             StmtKind::Block(block) => self.block("block", block),
+            StmtKind::While { condition, body } => self.loop_over("while", &[condition], body),
+            StmtKind::For { variable, from, to, body } => {
+                self.loop_over(&format!("for {}", variable.text), &[from, to], body);
+            }
+            StmtKind::Unroll { count, body } => self.loop_over("unroll", &[count], body),
+            StmtKind::Break => self.line("break"),
+            StmtKind::Continue => self.line("continue"),
             StmtKind::Return => self.line("return"),
             StmtKind::Invalid => self.line("invalid"),
         }
+    }
+
+    fn loop_over(&mut self, title: &str, over: &[&Expr], body: &Block) {
+        self.line(title);
+        self.below(|p| {
+            over.iter().for_each(|expr| p.expr(expr));
+            p.block("body", body);
+        });
     }
 
     fn expr(&mut self, expr: &Expr) {

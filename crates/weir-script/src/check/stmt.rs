@@ -7,7 +7,7 @@ use weir_event::{MapValue, Type};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Block, Expr, ExprKind, IntType, MapRef, Name, Stmt, StmtKind};
-use crate::check::{Checker, Scoped};
+use crate::check::{Checker, Scoped, constant};
 use crate::limits;
 use crate::types::{self, Ty, describe, describe_map};
 use weir_source::nearest;
@@ -39,7 +39,55 @@ impl Checker<'_> {
                 }
             }
             StmtKind::Block(block) => self.block(block),
+            StmtKind::While { condition, body } => {
+                self.condition(condition, "the condition of `while`");
+                self.loop_body(body);
+            }
+            StmtKind::For { variable, from, to, body } => self.for_stmt(variable, from, to, body),
+            StmtKind::Unroll { count, body } => {
+                self.unroll_count(count);
+                self.loop_body(body);
+            }
+            StmtKind::Break => self.in_loop("break", stmt.span),
+            StmtKind::Continue => self.in_loop("continue", stmt.span),
             StmtKind::Return | StmtKind::Invalid => {}
+        }
+    }
+
+    fn loop_body(&mut self, body: &Block) {
+        self.loops += 1;
+        self.block(body);
+        self.loops -= 1;
+    }
+
+    fn in_loop(&mut self, word: &str, span: Span) {
+        if self.loops == 0 {
+            let message = format!("`{word}` outside of a loop");
+            let span = Span { end: span.start + word.len() as u32, ..span };
+            self.error(span, &message, "it is for the blocks of `while`, `for` and `unroll`");
+        }
+    }
+
+    /// The variable lives in the loop, and is an integer whatever the ends are.
+    fn for_stmt(&mut self, variable: &Name, from: &Expr, to: &Expr, body: &Block) {
+        for end in [from, to] {
+            self.integer(end, "an end of a range");
+        }
+        self.scopes.push(Vec::new());
+        self.let_stmt(variable, None, None);
+        self.variables.entry(variable.span.start).or_insert(Type::I64);
+        self.loop_body(body);
+        self.scopes.pop();
+    }
+
+    fn unroll_count(&mut self, count: &Expr) {
+        self.value(count);
+        let (least, most) = limits::UNROLL_RANGE;
+        if count.kind != ExprKind::Invalid
+            && !constant(count, self.params).is_some_and(|count| (least..=most).contains(&count))
+        {
+            let message = format!("`unroll` takes a constant from {least} to {most}");
+            self.error(count.span, &message, "`for ($i : 0..n)` takes any number of rounds");
         }
     }
 

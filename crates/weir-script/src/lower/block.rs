@@ -2,7 +2,9 @@
 //!
 //! A path that leaves a block is an [`Edge`]: it remembers the values of the scratch variables on that path, and
 //! its terminator is filled in when the block it goes to is made. As blocks are numbered when they are made, every
-//! jump goes forward.
+//! jump goes forward, but for those back to the head of a loop, which is made before its rounds.
+
+use std::collections::HashSet;
 
 use weir_event::Type;
 use weir_ir::{Block, BlockId, Inst, Op, Terminator, Value};
@@ -174,6 +176,33 @@ impl Lowering<'_> {
             extra.push(self.meet(to, ty.clone(), &edges, &arguments));
         }
         extra
+    }
+
+    /// Opens the head of a loop: its parameters are the variables that the loop assigns to.
+    pub(super) fn loop_head(&mut self, assigned: &HashSet<&str>) -> BlockId {
+        let scope = self.variables.len();
+        let edges: Vec<Edge> = self.jump(Vec::new()).into_iter().collect();
+        let to = self.blocks.open();
+        edges.iter().for_each(|edge| self.blocks.aim(edge, BlockId(to as u32)));
+        for slot in 0..scope {
+            if !assigned.contains(self.variables[slot].name.as_str()) {
+                continue;
+            }
+            for (part, ty) in parts(&self.variables[slot].ty).into_iter().enumerate() {
+                let arguments: Vec<Value> = edges.iter().map(|edge| edge.variables[slot][part]).collect();
+                self.variables[slot].values[part] = self.blocks.param(to, ty, &edges, &arguments);
+            }
+        }
+        BlockId(to as u32)
+    }
+
+    /// Ends the current path with a jump back to a loop's head.
+    pub(super) fn jump_back(&mut self, head: BlockId, assigned: &HashSet<&str>) {
+        let given = self.variables.iter().filter(|slot| assigned.contains(slot.name.as_str()));
+        let args = given.flat_map(|slot| slot.values.iter().copied()).collect();
+        if let Some(from) = self.blocks.current.take() {
+            self.blocks.blocks[from].end = Terminator::Jump { to: head, args };
+        }
     }
 
     fn meet(&mut self, to: usize, ty: Type, edges: &[Edge], arguments: &[Value]) -> Value {

@@ -172,7 +172,12 @@ impl Lowering<'_> {
     }
 
     fn emit(&mut self, call: &Expr, action: Action, args: Vec<Value>) {
-        let action = self.actions.intern(call.span.start, action);
+        self.emit_at(call.span.start, action, args);
+    }
+
+    /// `start`: of what the text has there.
+    pub(super) fn emit_at(&mut self, start: u32, action: Action, args: Vec<Value>) {
+        let action = self.actions.intern(start, action);
         self.blocks.effect(Op::Emit { action, args });
     }
 }

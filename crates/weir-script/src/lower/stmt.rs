@@ -33,6 +33,11 @@ impl Lowering<'_> {
             StmtKind::AssignMap { map, op: Some(op), value } => self.update_map(map, *op, value),
             StmtKind::If { condition, then, otherwise } => self.if_stmt(condition, then, otherwise.as_ref()),
             StmtKind::Block(block) => self.block(block),
+            StmtKind::While { condition, body } => self.while_stmt(stmt, condition, body),
+            StmtKind::For { variable, from, to, body } => self.for_stmt(stmt, variable, (from, to), body),
+            StmtKind::Unroll { count, body } => self.unroll_stmt(stmt, count, body),
+            StmtKind::Break => self.leave_round(true),
+            StmtKind::Continue => self.leave_round(false),
             StmtKind::Return => self.blocks.finish(),
             StmtKind::Invalid => unreachable!("a script with a fault is not lowered"),
         }

@@ -8,6 +8,10 @@ use crate::parser::Parser;
 use crate::token::TokenKind;
 use crate::unsupported::{self, Kind};
 
+/// What no name can be.
+const KEYWORDS: [&str; 10] =
+    ["if", "else", "let", "return", "config", "while", "for", "unroll", "break", "continue"];
+
 const CASTS_TO_STRUCTS: &str = "casts to structs";
 
 /// What a script cannot read by a field's name.
@@ -214,11 +218,7 @@ impl Parser<'_> {
     fn word(&mut self) -> Expr {
         let span = self.bump().span;
         let text = self.text_of(span);
-        if let Some(row) = unsupported::find(Kind::Statement, &text) {
-            self.fault(span, &row.message(), row.hint);
-            return invalid(span);
-        }
-        if matches!(text.as_str(), "if" | "else" | "let" | "return" | "config") {
+        if KEYWORDS.contains(&text.as_str()) {
             let message = format!("expected an expression, found the keyword `{text}`");
             self.fault(span, &message, "a keyword cannot be a name");
             return invalid(span);

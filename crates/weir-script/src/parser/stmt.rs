@@ -5,7 +5,6 @@ use weir_source::Span;
 use crate::ast::{ASSIGN_OPS, Block, Expr, ExprKind, INT_TYPES, IntType, MapRef, Name, Stmt, StmtKind};
 use crate::parser::Parser;
 use crate::token::TokenKind;
-use crate::unsupported::{self, Kind};
 
 impl Parser<'_> {
     /// A block; the next token is its `{`.
@@ -43,18 +42,17 @@ impl Parser<'_> {
             "if" => (self.if_stmt(), false),
             "let" => (self.let_stmt(), true),
             "return" => (self.return_stmt(), true),
+            "while" => (self.while_stmt(), false),
+            "for" => (self.for_stmt(), false),
+            "unroll" => (self.unroll_stmt(), false),
+            "break" => (self.word_stmt(StmtKind::Break), true),
+            "continue" => (self.word_stmt(StmtKind::Continue), true),
             "else" => {
                 self.fault(start, "`else` without an `if`", "write `if (…) { … } else { … }`");
                 (StmtKind::Invalid, false)
             }
             _ if self.peek().is("{") => (StmtKind::Block(self.block()), false),
-            _ => match unsupported::find(Kind::Statement, &word) {
-                Some(row) => {
-                    self.fault(start, &row.message(), row.hint);
-                    (StmtKind::Invalid, false)
-                }
-                None => (self.simple_stmt(), true),
-            },
+            _ => (self.simple_stmt(), true),
         };
         let end = self.end_of_stmt(needs_end);
         let kind =
@@ -85,20 +83,98 @@ impl Parser<'_> {
     fn if_stmt(&mut self) -> StmtKind {
         self.bump();
         let condition = self.expr();
-        if self.recovering {
-            // The condition is unreadable; the blocks may not be.
-            while !matches!(self.peek(), TokenKind::Eof) && !["{", "}", ";"].iter().any(|p| self.peek().is(p))
-            {
-                self.bump();
-            }
-            if !self.peek().is("{") {
-                return StmtKind::Invalid;
-            }
-            self.recovering = false;
+        if !self.recovers_at_brace() {
+            return StmtKind::Invalid;
         }
         let Some(then) = self.braced("the condition of `if`") else { return StmtKind::Invalid };
         let otherwise = self.otherwise();
         StmtKind::If { condition, then, otherwise }
+    }
+
+    /// What stands before a block is unreadable; the block may not be. False if there is none.
+    fn recovers_at_brace(&mut self) -> bool {
+        if !self.recovering {
+            return true;
+        }
+        while !matches!(self.peek(), TokenKind::Eof) && !["{", "}", ";"].iter().any(|p| self.peek().is(p)) {
+            self.bump();
+        }
+        self.recovering = !self.peek().is("{");
+        !self.recovering
+    }
+
+    fn word_stmt(&mut self, kind: StmtKind) -> StmtKind {
+        self.bump();
+        kind
+    }
+
+    fn while_stmt(&mut self) -> StmtKind {
+        self.bump();
+        let condition = self.expr();
+        if !self.recovers_at_brace() {
+            return StmtKind::Invalid;
+        }
+        match self.braced("the condition of `while`") {
+            Some(body) => StmtKind::While { condition, body },
+            None => StmtKind::Invalid,
+        }
+    }
+
+    fn unroll_stmt(&mut self) -> StmtKind {
+        self.bump();
+        let count = self.expr();
+        if !self.recovers_at_brace() {
+            return StmtKind::Invalid;
+        }
+        match self.braced("the number of `unroll`") {
+            Some(body) => StmtKind::Unroll { count, body },
+            None => StmtKind::Invalid,
+        }
+    }
+
+    fn for_stmt(&mut self) -> StmtKind {
+        self.bump();
+        let head = self.for_head();
+        if !self.recovers_at_brace() {
+            return StmtKind::Invalid;
+        }
+        match (head, self.braced("the range of `for`")) {
+            (Some((variable, from, to)), Some(body)) => StmtKind::For { variable, from, to, body },
+            _ => StmtKind::Invalid,
+        }
+    }
+
+    /// `($i : 0..10)`, or the same without round brackets.
+    fn for_head(&mut self) -> Option<(Name, Expr, Expr)> {
+        const HINT: &str = "write `for ($i : 0..10) { … }`";
+        let has_bracket = self.eat("(");
+        let token = self.bump();
+        if token.kind != TokenKind::Variable {
+            self.fault(token.span, "expected a scratch variable after `for`", HINT);
+            return None;
+        }
+        let variable = Name { text: self.text_of(token.span), span: token.span };
+        if !self.expect(":", "after the variable of `for`") {
+            return None;
+        }
+        if *self.peek() == TokenKind::Map {
+            let span = self.peek_span();
+            self.fault(
+                span,
+                "not supported by weir yet: `for` over a map",
+                "print it, or keep its keys in numbers from 0 on",
+            );
+            return None;
+        }
+        let from = self.expr();
+        if self.recovering || !self.expect("..", "between the ends of the range") {
+            return None;
+        }
+        let to = self.expr();
+        if self.recovering || has_bracket && !self.expect(")", "after the range of `for`") {
+            return None;
+        }
+        Some((variable, from, to))
     }
 
     fn otherwise(&mut self) -> Option<Block> {

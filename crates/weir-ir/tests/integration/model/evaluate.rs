@@ -48,7 +48,8 @@ enum Datum {
 
 /// Runs `function` once.
 pub(crate) fn run(module: &Module, function: &Function, around: &mut Surroundings, state: &mut State) {
-    let mut run = Run { module, around, state, values: vec![None; function.types.len()] };
+    let rounds = module.max_loop_iterations;
+    let mut run = Run { module, around, state, rounds, values: vec![None; function.types.len()] };
     let mut block = &function.blocks[0];
     loop {
         for inst in &block.insts {
@@ -77,6 +78,8 @@ struct Run<'a> {
     module: &'a Module,
     around: &'a mut Surroundings,
     state: &'a mut State,
+    /// That the run's loops have left.
+    rounds: u32,
     values: Vec<Option<Datum>>,
 }
 
@@ -119,6 +122,11 @@ impl Run<'_> {
             // The generator makes none: what they give is not known before it is printed.
             Op::UserSymbol { .. } | Op::UserStack(_) => unreachable!("no symbols here"),
             Op::TextBegins { .. } => unreachable!("the functions are no filters"),
+            Op::MayLoop => {
+                let may = self.rounds > 0;
+                self.rounds -= u32::from(may);
+                int(i64::from(may))
+            }
             Op::CallProgram => unreachable!("nobody gives a program"),
             Op::Record { .. } => unreachable!("no event is recorded"),
             Op::Match { .. } => unreachable!("the model offers no events"),

@@ -1,4 +1,4 @@
-//! Random modules that `check` accepts, from a seed: one function, up to eight blocks, every operation and map kind.
+//! Random modules that `check` accepts, from a seed: one function, up to eight blocks, loops within loops, every operation and map kind.
 
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
 use weir_ir::dominators::Dominators;
@@ -42,7 +42,14 @@ pub(crate) fn module(seed: u64, menu: Menu) -> Module {
         maker.fill(index, &mut skeleton.blocks, &dominators);
     }
     skeleton.types = maker.types;
-    Module { functions: vec![skeleton], schema, max_map_keys: 4096, missing_probes: MissingProbes::Warn }
+    let max_loop_iterations = 1 + maker.dice.below(7) as u32;
+    Module {
+        functions: vec![skeleton],
+        schema,
+        max_map_keys: 4096,
+        missing_probes: MissingProbes::Warn,
+        max_loop_iterations,
+    }
 }
 
 /// Random numbers (splitmix64).
@@ -172,6 +179,7 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
         };
         blocks.push(Block { params, insts: Vec::new(), end });
     }
+    add_loops(dice, &mut blocks);
     let site = || {
         vec![weir_ir::SiteSpec {
             binary: "/x".into(),
@@ -203,6 +211,70 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
     Function { name: "uprobe:x:f*".into(), trigger, types, blocks, span }
 }
 
+/// Makes loops of some blocks: a head, which leads into the loop as long as the run may go round, and behind it otherwise; and a last
+/// block, which leads back. Jumps into the middle lead to the head instead.
+fn add_loops(dice: &mut Dice, blocks: &mut [Block]) {
+    let count = blocks.len();
+    let mut loops: Vec<(usize, usize)> = Vec::new();
+    for _ in 0..if count < 3 { 0 } else { dice.below(3) } {
+        let head = 1 + dice.below(count - 2);
+        let last = head + dice.below(count - 1 - head);
+        let fits = |&(other, other_last): &(usize, usize)| {
+            other_last < head
+                || last < other
+                || other < head && last < other_last
+                || head < other && other_last < last
+        };
+        if loops.iter().all(fits) {
+            loops.push((head, last));
+        }
+    }
+    loops.sort_unstable();
+    for &(head, last) in &loops {
+        let behind = |dice: &mut Dice| BlockId((last + 1 + dice.below(count - last - 1)) as u32);
+        let branch = |then: BlockId, otherwise: BlockId| Terminator::Branch {
+            condition: Value(0),
+            then,
+            then_args: Vec::new(),
+            otherwise,
+            otherwise_args: Vec::new(),
+        };
+        let back = BlockId(head as u32);
+        if last > head {
+            let behind = behind(dice);
+            blocks[last].end = match dice.below(3) {
+                0 => Terminator::Jump { to: back, args: Vec::new() },
+                1 => branch(back, behind),
+                _ => branch(behind, back),
+            };
+        }
+        let first = if last == head { head } else { head + 1 + dice.below(last - head) };
+        blocks[head].end = branch(BlockId(first as u32), behind(dice));
+    }
+    for (head, last) in loops {
+        for (index, block) in blocks.iter_mut().enumerate().take(head) {
+            let enter = |to: &mut BlockId| {
+                if (head + 1..=last).contains(&(to.0 as usize)) && to.0 as usize > index {
+                    *to = BlockId(head as u32);
+                }
+            };
+            match &mut block.end {
+                Terminator::Jump { to, .. } => enter(to),
+                Terminator::Branch { then, otherwise, .. } => [then, otherwise].into_iter().for_each(enter),
+                Terminator::Return | Terminator::Accept => {}
+            }
+        }
+    }
+}
+
+/// A jump leads back to it.
+fn is_head(index: usize, blocks: &[Block]) -> bool {
+    let leads_back = |(from, block): (usize, &Block)| {
+        block.end.successors().any(|(to, _)| to.0 as usize == index && index <= from)
+    };
+    blocks.iter().enumerate().any(leads_back)
+}
+
 struct Maker<'a> {
     dice: Dice,
     menu: Menu,
@@ -222,6 +294,9 @@ impl Maker<'_> {
             .flat_map(|other| self.made[other].clone())
             .collect();
         let mut insts = Vec::new();
+        let may_loop = is_head(index, blocks).then(|| {
+            self.push(Op::MayLoop, Some(Type::I64), &mut usable, &mut insts).expect("it has a result")
+        });
         for _ in 0..self.dice.below(9) {
             self.inst(&mut usable, &mut insts);
         }
@@ -232,7 +307,10 @@ impl Maker<'_> {
                 *args = self.args(&blocks[to.0 as usize], &mut usable, &mut insts)
             }
             Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } => {
-                *condition = self.value(&Type::I64, &mut usable, &mut insts);
+                *condition = match may_loop {
+                    Some(may_loop) => may_loop,
+                    None => self.value(&Type::I64, &mut usable, &mut insts),
+                };
                 *then_args = self.args(&blocks[then.0 as usize], &mut usable, &mut insts);
                 *otherwise_args = self.args(&blocks[otherwise.0 as usize], &mut usable, &mut insts);
             }

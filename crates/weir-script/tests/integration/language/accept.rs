@@ -498,3 +498,16 @@ fn fractions_and_floating_point_arguments() {
         "(clause probe uretprobe:libc:malloc (body (= map @ builtin fretval)))",
     );
 }
+
+#[test]
+fn loops() {
+    check("while (arg0) { break }", "(while builtin arg0 (body break))");
+    check("while arg0 > 1 { continue; }", "(while (> builtin arg0 int 1) (body continue))");
+    check("for ($i : 0..5) { print($i) }", "(for $i int 0 int 5 (body (call print variable $i)))");
+    check("for $i : -1..arg0 + 1 { }", "(for $i int -1 (+ builtin arg0 int 1) body)");
+    check("unroll(3) { @++ }", "(unroll int 3 (body (++ after map @)))");
+    check("unroll 3 { }", "(unroll int 3 body)");
+    // The variable of a loop is gone behind it, and may be of another loop.
+    check("for ($i : 0..1) { } for ($i : 0..1) { }", "(for $i int 0 int 1 body) (for $i int 0 int 1 body)");
+    check("while (1) { while (1) { return } }", "(while int 1 (body (while int 1 (body return))))");
+}

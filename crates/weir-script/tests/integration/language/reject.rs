@@ -199,10 +199,7 @@ fn what_belongs_to_the_other_end_of_a_call() {
 
 #[test]
 fn constructs_that_are_not_yet_there() {
-    check("while (1) { print(1) }", "`while`: not supported by weir yet: `while`");
-    check("for ($kv : @x) { print($kv) }", "`for`: not supported by weir yet: `for`");
-    check("unroll(5) { print(1) }", "`unroll`: not supported by weir yet: `unroll`");
-    check("break", "`break`: not supported by weir yet: `break`");
+    check("for ($kv : @x) { print($kv) }", "`@x`: not supported by weir yet: `for` over a map");
     check("@ = ((struct x *)arg0)->y", "`(`: not supported by weir yet: casts to structs");
     check("@ = *arg0", "`*`: not supported by weir yet: pointer dereference `*`");
     check("@ = (uint8*)arg0", "`(`: not supported by weir yet: casts to pointers");
@@ -221,6 +218,31 @@ fn constructs_that_are_not_yet_there() {
     script("struct x { int y; }\nBEGIN { }", &["`struct`: not supported by weir yet: `struct`"]);
     script("macro f() { 1 }\nBEGIN { }", &["`macro`: not supported by weir yet: `macro`"]);
     script("let @x = lruhash(5);\nBEGIN { }", &["`let`: not supported by weir yet: `let`"]);
+}
+
+#[test]
+fn loops() {
+    check("break", "`break`: `break` outside of a loop");
+    check("if (1) { continue }", "`continue`: `continue` outside of a loop");
+    check("while (\"a\") { }", "`\"a\"`: the condition of `while` takes an integer, not a string");
+    check("while 1 print(1)", "`print`: expected `{` after the condition of `while`, found `print`");
+    check("while (1) { $x = 1 } print($x)", "`$x`: undefined variable: `$x`");
+    check("for (@x : 0..1) { }", "`@x`: expected a scratch variable after `for`");
+    check("for ($i 0..1) { }", "`0`: expected `:` after the variable of `for`, found `0`");
+    check("for ($i : 5) { }", "`)`: expected `..` between the ends of the range, found `)`");
+    check("for ($i : 0..5 { }", "`{`: expected `)` after the range of `for`, found `{`");
+    check("for ($i : 0..\"a\") { }", "`\"a\"`: an end of a range takes an integer, not a string");
+    check("for ($i : 0..5) { } print($i)", "`$i`: undefined variable: `$i`");
+    check("$i = 1; for ($i : 0..5) { }", "`$i`: `$i` is already declared");
+    check("for ($i : 0..5) { $i = \"a\" }", "`\"a\"`: cannot assign string to `$i`, which is int64");
+    check("unroll(0) { }", "`0`: `unroll` takes a constant from 1 to 100");
+    check("unroll(101) { }", "`101`: `unroll` takes a constant from 1 to 100");
+    check("unroll(arg0) { }", "`arg0`: `unroll` takes a constant from 1 to 100");
+    check("@ = while", "`while`: expected an expression, found the keyword `while`");
+    script(
+        "config = { max_loop_iterations = 0 }\nBEGIN { }",
+        &["`0`: `max_loop_iterations` must be a number from 1 to 8388608"],
+    );
 }
 
 #[test]

@@ -33,6 +33,13 @@ enum Stmt {
     If(Expr, Vec<Stmt>, Option<Vec<Stmt>>),
     /// A block with a variable of its own, which is printed at its end. Inner ones have other names: by depth.
     Inner(usize, Expr, Vec<Stmt>),
+    /// Its variable is printed at the beginning of each round.
+    For(usize, i64, i64, Vec<Stmt>),
+    /// At most so many rounds, while the expression is not 0.
+    While(usize, i64, Expr, Vec<Stmt>),
+    Unroll(i64, Vec<Stmt>),
+    Break,
+    Continue,
     Return,
     Exit,
 }
@@ -61,12 +68,12 @@ fn make_expr(random: &mut Random, depth: usize) -> Expr {
     }
 }
 
-fn make_block(random: &mut Random, depth: usize) -> Vec<Stmt> {
-    (0..1 + random.below(4)).map(|_| make_stmt(random, depth)).collect()
+fn make_block(random: &mut Random, depth: usize, in_loop: bool) -> Vec<Stmt> {
+    (0..1 + random.below(4)).map(|_| make_stmt(random, depth, in_loop)).collect()
 }
 
-fn make_stmt(random: &mut Random, depth: usize) -> Stmt {
-    match random.below(if depth == 0 { 9 } else { 16 }) {
+fn make_stmt(random: &mut Random, depth: usize, in_loop: bool) -> Stmt {
+    match random.below(if depth == 0 { 9 } else { 19 }) {
         0..=3 => {
             let op =
                 ["=", "=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="][random.below(12)];
@@ -77,12 +84,23 @@ fn make_stmt(random: &mut Random, depth: usize) -> Stmt {
         8 => match random.below(8) {
             0 => Stmt::Return,
             1 => Stmt::Exit,
+            2 | 3 if in_loop => Stmt::Break,
+            4 | 5 if in_loop => Stmt::Continue,
             _ => Stmt::Print(make_expr(random, 1)),
         },
-        9 | 10 => Stmt::Inner(depth, make_expr(random, 2), make_block(random, depth - 1)),
+        9 | 10 => Stmt::Inner(depth, make_expr(random, 2), make_block(random, depth - 1, in_loop)),
+        11 => {
+            let from = random.below(4) as i64 - 2;
+            Stmt::For(depth, from, from + random.below(4) as i64 - 1, make_block(random, depth - 1, true))
+        }
+        12 => {
+            let rounds = random.below(4) as i64;
+            Stmt::While(depth, rounds, make_expr(random, 2), make_block(random, depth - 1, true))
+        }
+        13 => Stmt::Unroll(1 + random.below(3) as i64, make_block(random, depth - 1, true)),
         _ => {
-            let otherwise = (random.below(2) == 0).then(|| make_block(random, depth - 1));
-            Stmt::If(make_expr(random, 3), make_block(random, depth - 1), otherwise)
+            let otherwise = (random.below(2) == 0).then(|| make_block(random, depth - 1, in_loop));
+            Stmt::If(make_expr(random, 3), make_block(random, depth - 1, in_loop), otherwise)
         }
     }
 }
@@ -154,6 +172,25 @@ fn block_text(block: &[Stmt], out: &mut String) {
                 block_text(block, out);
                 out.push_str(&format!("print(($inner{depth}, 0)) }}"));
             }
+            Stmt::For(depth, from, to, block) => {
+                out.push_str(&format!("for ($i{depth} : {from}..{to}) {{\nprint(($i{depth}, 0));\n"));
+                block_text(block, out);
+                out.push('}');
+            }
+            Stmt::While(depth, rounds, condition, block) => {
+                out.push_str(&format!("{{ let $w{depth} = {rounds}; while ($w{depth}-- > 0 && "));
+                expr_text(condition, out);
+                out.push_str(") {\n");
+                block_text(block, out);
+                out.push_str("} }");
+            }
+            Stmt::Unroll(rounds, block) => {
+                out.push_str(&format!("unroll({rounds}) {{\n"));
+                block_text(block, out);
+                out.push('}');
+            }
+            Stmt::Break => out.push_str("break"),
+            Stmt::Continue => out.push_str("continue"),
             Stmt::Return => out.push_str("return"),
             Stmt::Exit => out.push_str("exit()"),
         }
@@ -170,12 +207,32 @@ pub(crate) struct State {
     pub(crate) printed: Vec<i64>,
 }
 
-/// False if the program has ended.
-fn run_block(block: &[Stmt], state: &mut State) -> bool {
-    block.iter().all(|stmt| run_stmt(stmt, state))
+/// Where a statement leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    On,
+    Break,
+    Continue,
+    Ended,
 }
 
-fn run_stmt(stmt: &Stmt, state: &mut State) -> bool {
+fn run_block(block: &[Stmt], state: &mut State) -> Flow {
+    block.iter().map(|stmt| run_stmt(stmt, state)).find(|flow| *flow != Flow::On).unwrap_or(Flow::On)
+}
+
+/// One round of a loop after the other, as long as `asks` says that there is one.
+fn run_loop(block: &[Stmt], state: &mut State, asks: &mut dyn FnMut(&mut State) -> bool) -> Flow {
+    while asks(state) {
+        match run_block(block, state) {
+            Flow::On | Flow::Continue => {}
+            Flow::Break => break,
+            Flow::Ended => return Flow::Ended,
+        }
+    }
+    Flow::On
+}
+
+fn run_stmt(stmt: &Stmt, state: &mut State) -> Flow {
     match stmt {
         Stmt::Assign(variable, op, value) => {
             let value = eval(value, state);
@@ -195,18 +252,44 @@ fn run_stmt(stmt: &Stmt, state: &mut State) -> bool {
             if eval(condition, state) != 0 {
                 return run_block(then, state);
             }
-            return otherwise.as_ref().is_none_or(|otherwise| run_block(otherwise, state));
+            return otherwise.as_ref().map_or(Flow::On, |otherwise| run_block(otherwise, state));
         }
         Stmt::Inner(_, value, block) => {
             let value = eval(value, state);
-            if !run_block(block, state) {
-                return false;
+            let flow = run_block(block, state);
+            if flow != Flow::On {
+                return flow;
             }
             state.printed.push(value);
         }
-        Stmt::Return | Stmt::Exit => return false,
+        Stmt::For(_, from, to, block) => {
+            let mut next = *from;
+            return run_loop(block, state, &mut |state| {
+                let is_before = next < *to;
+                state.printed.extend(is_before.then_some(next));
+                next += 1;
+                is_before
+            });
+        }
+        Stmt::While(_, rounds, condition, block) => {
+            let mut left = *rounds;
+            return run_loop(block, state, &mut |state| {
+                left -= 1;
+                left >= 0 && eval(condition, state) != 0
+            });
+        }
+        Stmt::Unroll(rounds, block) => {
+            let mut left = *rounds;
+            return run_loop(block, state, &mut |_| {
+                left -= 1;
+                left >= 0
+            });
+        }
+        Stmt::Break => return Flow::Break,
+        Stmt::Continue => return Flow::Continue,
+        Stmt::Return | Stmt::Exit => return Flow::Ended,
     }
-    true
+    Flow::On
 }
 
 fn eval(expr: &Expr, state: &mut State) -> i64 {
@@ -289,6 +372,7 @@ pub(crate) fn run_ir(module: &Module, function: &Function, args: &[i64], state: 
                 Op::Builtin(Builtin::Arg(index) | Builtin::Float(index)) => args[*index as usize],
                 Op::Bin(op, a, b) => binary(*op, get(a), get(b)),
                 Op::Cmp(op, a, b) => i64::from(compare(*op, get(a), get(b))),
+                Op::MayLoop => 1,
                 Op::MapGet { .. } => state.map,
                 Op::MapAdd { delta, .. } => {
                     let new = state.map.wrapping_add(get(delta));
@@ -366,7 +450,7 @@ fn random_programs_do_what_the_language_says() {
     let mut random = Random(cases.seed());
     let mut lines = 0;
     for _ in cases.by_ref() {
-        let program = make_block(&mut random, 3);
+        let program = make_block(&mut random, 3, false);
         let mut text =
             String::from("uprobe:libc:malloc {\n$a = (int64)arg0; $b = (int64)arg1; let $c = 5; @m += 0;\n");
         block_text(&program, &mut text);
@@ -376,7 +460,7 @@ fn random_programs_do_what_the_language_says() {
         weir_ir::pass::optimise(&mut optimised);
         for args in [[0, 0], [1, -1], [-7, 3], [i64::MAX, 64]] {
             let mut expected = State { variables: [args[0], args[1], 5], ..State::default() };
-            if run_block(&program, &mut expected) {
+            if run_block(&program, &mut expected) == Flow::On {
                 expected.printed.extend(expected.variables);
             }
             for module in [&module, &optimised] {

@@ -1,0 +1,219 @@
+//! The corpus of scripts, `tests/corpus`: what each prints, run by the interpreter and as machine code, or what is wrong with it.
+//!
+//! A file has cases, one after the other:
+//!
+//! ```text
+//! == name of the case
+//! BEGIN { print(1) }
+//! -- prints
+//! 1
+//! ```
+//!
+//! A case that is wrong has `-- error` instead, and a line for each fault: where it begins, and what is said. `-- parameters` and a line
+//! with words may stand before. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use weir_ebpf::Program;
+use weir_ir::{MissingProbes, Trigger};
+use weir_report::{Format, Report};
+use weir_rt::executable::Frame;
+use weir_rt::local::{self, LocalProgram};
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_source::{Diagnostic, SourceFile};
+
+use crate::controller::{Caller, Controller, InWeir};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::plan::Plan;
+use crate::stages;
+use crate::world::binaries;
+
+#[derive(Debug)]
+struct Case {
+    name: String,
+    script: String,
+    parameters: Vec<String>,
+    /// `prints` or `error`.
+    kind: String,
+    expected: String,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
+}
+
+fn cases(text: &str) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for part in text.split("\n== ").map(|part| part.trim_start_matches("== ")) {
+        let (name, rest) = part.split_once('\n').unwrap_or((part, ""));
+        let mut case = Case {
+            name: name.to_owned(),
+            script: String::new(),
+            parameters: Vec::new(),
+            kind: String::new(),
+            expected: String::new(),
+        };
+        let mut at = "script";
+        for line in rest.lines() {
+            match line.strip_prefix("-- ") {
+                Some(heading @ ("prints" | "error" | "parameters")) => {
+                    at = heading;
+                    if heading != "parameters" {
+                        case.kind = heading.to_owned();
+                    }
+                }
+                _ if at == "script" => case.script += &format!("{line}\n"),
+                _ if at == "parameters" => case.parameters.extend(line.split(' ').map(str::to_owned)),
+                _ => case.expected += &format!("{line}\n"),
+            }
+        }
+        cases.push(case);
+    }
+    cases
+}
+
+fn text(cases: &[Case]) -> String {
+    let one = |case: &Case| {
+        let parameters = match case.parameters.is_empty() {
+            true => String::new(),
+            false => format!("-- parameters\n{}\n", case.parameters.join(" ")),
+        };
+        format!("== {}\n{}{parameters}-- {}\n{}", case.name, case.script, case.kind, case.expected)
+    };
+    cases.iter().map(one).collect()
+}
+
+/// A writer that several may read.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Programs as machine code of this process.
+struct Compiled(Vec<LocalProgram>);
+
+impl Caller for Compiled {
+    fn call(&self, program: usize) -> Result<(), Failure> {
+        self.0[program].run(&mut Frame::default());
+        Ok(())
+    }
+}
+
+/// What a sound script prints, by one engine.
+fn printed(plan: Rc<Plan>, as_machine_code: bool) -> String {
+    let layout = SegmentLayout::plan(&plan.compiled.object.maps, 2).expect("the maps fit a segment");
+    let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
+    let out = Shared::default();
+    let report: Report<Box<dyn std::io::Write>> = Report::new(Box::new(out.clone()), Format::Text);
+    let mut output = Output::new(plan.clone(), report);
+    let caller: Box<dyn Caller> = match as_machine_code {
+        true => {
+            let abi = local::site(segment.layout());
+            let executables =
+                plan.verified.iter().map(|program| weir_jit::compile(program, &abi).expect("it compiles"));
+            let load = |executable| LocalProgram::load(&executable, &segment).expect("it loads");
+            Box::new(Compiled(executables.map(load).collect()))
+        }
+        false => Box::new(InWeir { verified: &plan.verified, segment: &segment }),
+    };
+    let controller = Controller::new(&plan.compiled);
+    let drain = |output: &mut Output| {
+        let mut ring = segment.ring(plan.compiled.ring as usize);
+        while let Some(record) = ring.next() {
+            output.record(&segment, &record.bytes).expect("a record is printed");
+        }
+    };
+    controller.begin(&*caller).expect("BEGIN runs");
+    drain(&mut output);
+    output.ends();
+    controller.end(&*caller).expect("END runs");
+    drain(&mut output);
+    output.print_all(&segment, &|_| None).expect("maps are printed");
+    let losses = output.losses(&segment).into_iter().filter(|(count, _)| *count > 0);
+    let losses: String = losses.map(|(count, text)| format!("{count} {text}\n")).collect();
+    let printed = String::from_utf8_lossy(&out.0.lock().unwrap()).into_owned() + &losses;
+    // The break before the maps is one empty line here.
+    let printed = printed.trim_end_matches('\n').replace("\n\n\n", "\n\n");
+    if printed.is_empty() { printed } else { printed.trim_start_matches('\n').to_owned() + "\n" }
+}
+
+/// What is said of a wrong script: where each fault begins, and the message.
+fn faults(source: &SourceFile, diagnostics: &[Diagnostic]) -> String {
+    let one = |diagnostic: &Diagnostic| {
+        let before = &source.text[..diagnostic.span.start as usize];
+        let line = 1 + before.matches('\n').count();
+        let column = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();
+        format!("{line}:{column}: {}\n", diagnostic.message)
+    };
+    diagnostics.iter().map(one).collect()
+}
+
+/// `prints` or `error`, and what.
+fn found(case: &Case) -> (&'static str, String) {
+    let source = SourceFile { name: "case".into(), text: case.script.clone() };
+    let world = binaries(None).expect("this machine's files");
+    let module = match stages::front(&source, &case.parameters, &world, &mut |_| ()) {
+        Ok(module) => module,
+        Err(Failure::Script(diagnostics)) => return ("error", faults(&source, &diagnostics)),
+        Err(other) => panic!("{}: {other:?}", case.name),
+    };
+    let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
+    let (compiled, verified) = match stages::back(&module, &options, None) {
+        Ok(both) => both,
+        Err(other) => panic!("{}: {other:?}\n{}", case.name, case.script),
+    };
+    let has_probe = compiled.triggers.iter().any(Trigger::is_probe);
+    assert!(!has_probe, "{}: a case runs in weir itself", case.name);
+    let plan = Rc::new(Plan { compiled, verified, sites: Vec::new(), missing: MissingProbes::Error });
+    let interpreted = printed(plan.clone(), false);
+    let as_machine_code = printed(plan.clone(), true);
+    let programs: Vec<&Program> = plan.compiled.object.programs.iter().collect();
+    assert_eq!(interpreted, as_machine_code, "interpreter and machine code: {}\n{programs:?}", case.script);
+    ("prints", interpreted)
+}
+
+#[test]
+fn each_script_prints_what_it_should() {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let (mut count, mut errors, mut wrong) = (0, 0, String::new());
+    for file in files {
+        let before = fs::read_to_string(&file).unwrap();
+        let mut all = cases(&before);
+        for case in &mut all {
+            let (kind, found) = found(case);
+            count += 1;
+            errors += usize::from(kind == "error");
+            if (case.kind.as_str(), &case.expected) != (kind, &found) {
+                wrong += &format!(
+                    "{}: {}\n{}expected ({}):\n{}found ({kind}):\n{found}\n",
+                    file.display(),
+                    case.name,
+                    case.script,
+                    case.kind,
+                    case.expected
+                );
+            }
+            (case.kind, case.expected) = (kind.to_owned(), found);
+        }
+        if std::env::var_os("WEIR_BLESS").is_some() {
+            fs::write(&file, text(&all)).unwrap();
+        }
+    }
+    println!("{count} scripts, of which {errors} are wrong");
+    assert!(wrong.is_empty() || std::env::var_os("WEIR_BLESS").is_some(), "{wrong}");
+}
