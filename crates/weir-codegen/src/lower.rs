@@ -304,6 +304,15 @@ impl<'a> Lower<'a> {
                 self.call(helper::GET_CURRENT_UID_GID, &[]);
                 self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
             }
+            Builtin::Gid => {
+                self.call(helper::GET_CURRENT_UID_GID, &[]);
+                self.mov(result, R0);
+                self.alu(alu::RSH, result, Src::Imm(32));
+            }
+            Builtin::Random => {
+                self.call(helper::GET_PRANDOM_U32, &[]);
+                self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
+            }
             Builtin::Cgroup => {
                 self.call(helper::GET_CURRENT_CGROUP_ID, &[]);
                 self.mov(result, R0);
@@ -394,14 +403,14 @@ impl<'a> Lower<'a> {
                 let (a, b) = (self.reg(a), self.src(b));
                 self.insts.push(Inst::Branch { op: code, a, b, to: no });
             }
-            Op::StrEq { a, b, negate } => {
+            Op::StrEq { a, b, negate, first } => {
                 if *negate {
                     let yes = self.label();
-                    self.branch_unless_equal(*a, *b, yes);
+                    self.branch_unless_equal(*a, *b, *first, yes);
                     self.insts.push(Inst::Jump(no));
                     self.insts.push(Inst::Label(yes));
                 } else {
-                    self.branch_unless_equal(*a, *b, no);
+                    self.branch_unless_equal(*a, *b, *first, no);
                 }
             }
             Op::TextBegins { slot, text, ends } => {

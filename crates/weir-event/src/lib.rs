@@ -199,6 +199,11 @@ pub enum Action {
         /// Index in the schema.
         map: usize,
     },
+    /// `time([format])`: the local time when the record is read.
+    Time {
+        /// As strftime(3) has it.
+        format: String,
+    },
     /// A loop of the script had as many rounds as a run may have, and the run ended there.
     LoopEnded {
         /// The clause's probes.

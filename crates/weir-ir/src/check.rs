@@ -145,6 +145,7 @@ fn check_action(action: &Action, maps: &[MapSchema]) -> Result<(), String> {
         }
         Action::Printf { .. }
         | Action::PrintValue { .. }
+        | Action::Time { .. }
         | Action::LoopEnded { .. }
         | Action::Exit { .. } => {}
     }
@@ -186,6 +187,7 @@ pub fn action_fields(action: &Action) -> Vec<&Field> {
         Action::PrintMap { .. }
         | Action::ClearMap { .. }
         | Action::ZeroMap { .. }
+        | Action::Time { .. }
         | Action::LoopEnded { .. } => Vec::new(),
     }
 }
@@ -423,6 +425,7 @@ impl<'a> FunctionCheck<'a> {
                 }
                 result_is_int(result)
             }
+            Op::StrEq { first: Some(0), .. } => Err("a look at no byte".into()),
             Op::StrEq { a, b, .. } => {
                 self.want_str(*a)?;
                 self.want_str(*b)?;

@@ -259,6 +259,10 @@ pub enum Builtin {
     Cpu,
     /// The real user id of the process.
     Uid,
+    /// The real group id of the process.
+    Gid,
+    /// 32 random bits.
+    Random,
     /// The number of the process's control group (version 2), as the controller has seen it; 0: not known.
     Cgroup,
     /// Nanoseconds of CLOCK_MONOTONIC.
@@ -294,6 +298,8 @@ pub enum Op {
         a: Value,
         b: Value,
         negate: bool,
+        /// Of the first so many bytes alone.
+        first: Option<u32>,
     },
     /// What an automaton says of a text: 1 if it matches, else 0. An integer is the address of a NUL-terminated
     /// string in the target, of which `bytes_max` bytes are looked at; one that cannot be read is empty (counted by the

@@ -26,7 +26,9 @@ impl Op {
             // It leaves the stack in a table, which nobody sees but by its number.
             Op::UserStack(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
-            Op::Builtin(Builtin::Nsecs | Builtin::Elapsed | Builtin::SessionCookie) => Effect::Reads,
+            Op::Builtin(Builtin::Nsecs | Builtin::Elapsed | Builtin::Random | Builtin::SessionCookie) => {
+                Effect::Reads
+            }
             // The rest cannot change while one clause runs, but for a migration to another CPU.
             Op::Builtin(_) => Effect::Pure,
             Op::ReadStr { .. }
@@ -304,8 +306,8 @@ impl CmpOp {
 impl Builtin {
     /// Every builtin but `Arg`, `Register`, `Float` and `Slot` with its name in the text form.
     #[rustfmt::skip]
-    pub const NAMES: [(Builtin, &'static str); 12] = [
-        (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Uid, "uid"), (Builtin::Cgroup, "cgroup"), (Builtin::Nsecs, "nsecs"),
+    pub const NAMES: [(Builtin, &'static str); 14] = [
+        (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Uid, "uid"), (Builtin::Gid, "gid"), (Builtin::Random, "random"), (Builtin::Cgroup, "cgroup"), (Builtin::Nsecs, "nsecs"),
         (Builtin::Elapsed, "elapsed"), (Builtin::Comm, "comm"), (Builtin::Probe, "probe"), (Builtin::Func, "func"),
     ];
 }

@@ -34,7 +34,7 @@
 //! A filter's block may end in `accept` too.
 //!
 //! Operations: `int N`, `reg N`, `slot N`, `read_int BYTES a`, `str "…"`, builtins by name, arithmetic and comparisons by name with two values,
-//! `streq a, b`, `strne a, b`, `read_str a`, `read_str a, limit`, `get @m[k]`, `has @m[k]`, `set @m[k], v`, `add_to @m[k], v`,
+//! `streq a, b`, `strne a, b` (and of either `first N`: N bytes), `read_str a`, `read_str a, limit`, `get @m[k]`, `has @m[k]`, `set @m[k], v`, `add_to @m[k], v`,
 //! `set_session_cookie v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`, `record N(v, …)`, `call_program`, `may_loop`. `value v7: u64` gives a type to a value that nothing
 //! defines. A `;` begins a comment. Line ends are spaces. Types: `i64 u64 strN probe func (T, …)`.
 //!

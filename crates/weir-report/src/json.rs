@@ -27,6 +27,10 @@ pub(crate) fn printf(out: &mut dyn Write, message: &[u8]) -> io::Result<()> {
     writeln!(out, r#"{{"type": "printf", "data": {}}}"#, quoted(message))
 }
 
+pub(crate) fn time(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    writeln!(out, r#"{{"type": "time", "data": {}}}"#, quoted(text.as_bytes()))
+}
+
 pub(crate) fn value(out: &mut dyn Write, value: &Value) -> io::Result<()> {
     writeln!(out, r#"{{"type": "value", "data": {}}}"#, json_value(value))
 }

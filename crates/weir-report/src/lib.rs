@@ -92,6 +92,14 @@ impl<W: Write> Report<W> {
         }
     }
 
+    /// What `time(format)` prints.
+    pub fn time(&mut self, text: &str) -> io::Result<()> {
+        match self.format {
+            Format::Text => text::printf(&mut self.out, text.as_bytes()),
+            Format::Json => json::time(&mut self.out, text),
+        }
+    }
+
     /// What `print(expression)` prints.
     pub fn value(&mut self, value: &Value) -> io::Result<()> {
         match self.format {

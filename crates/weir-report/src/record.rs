@@ -49,6 +49,11 @@ pub enum Decoded<'s> {
         /// Index in the schema.
         map: usize,
     },
+    /// `time`.
+    Time {
+        /// As strftime(3) has it.
+        format: &'s str,
+    },
     /// A loop had as many rounds as a run may have.
     LoopEnded {
         /// The clause's probes.
@@ -83,6 +88,7 @@ pub fn record<'s>(schema: &'s Schema, bytes: &[u8], symbols: &dyn Symbols) -> Re
         }
         Action::ClearMap { map } => Decoded::ClearMap { map: known(schema, *map)? },
         Action::ZeroMap { map } => Decoded::ZeroMap { map: known(schema, *map)? },
+        Action::Time { format } => Decoded::Time { format },
         Action::LoopEnded { clause, line } => Decoded::LoopEnded { clause, line: *line },
         Action::Exit { code: None } => Decoded::Exit { code: 0 },
         Action::Exit { code: Some(field) } => {

@@ -52,6 +52,7 @@ mod command;
 mod enrol;
 mod intercept;
 mod loads;
+mod local_time;
 mod one;
 mod registry;
 mod targets;

@@ -15,6 +15,7 @@ use weir_event::{MapSchema, Schema};
 use weir_report::{Decoded, Entry, ProcessLine, Report, Summary};
 
 use crate::failure::Failure;
+use crate::local_time;
 use crate::plan::Plan;
 use crate::scalars::Scalars;
 use crate::shared::output_failed;
@@ -132,6 +133,7 @@ impl Output {
                 self.scalars.zero(maps, &schema.maps[map]);
                 Ok(())
             }
+            Decoded::Time { format } => self.report.time(&local_time::now(format)),
             Decoded::LoopEnded { clause, line } => {
                 *self.loops.entry((clause.to_owned(), line)).or_default() += 1;
                 Ok(())

@@ -39,6 +39,8 @@ pub enum FunctionKind {
     Clear,
     Zero,
     Exit,
+    Time,
+    Strncmp,
     Reg,
     Usym,
     Ustack,
@@ -47,8 +49,8 @@ pub enum FunctionKind {
 impl FunctionKind {
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
-        use FunctionKind::{HasKey, Reg, Str, Ustack, Usym};
-        matches!(self, Str | HasKey | Reg | Usym | Ustack)
+        use FunctionKind::{HasKey, Reg, Str, Strncmp, Ustack, Usym};
+        matches!(self, Str | Strncmp | HasKey | Reg | Usym | Ustack)
     }
 }
 
@@ -108,6 +110,9 @@ pub const VARIABLES: &[Variable] = &[
         doc: "Name of the thread, at most 15 characters.",
     },
     number("cpu", Builtin::Cpu, "Number of the CPU that the thread runs on."),
+    number("uid", Builtin::Uid, "Real user id of the process."),
+    number("gid", Builtin::Gid, "Real group id of the process."),
+    number("rand", Builtin::Random, "A random number of 32 bits."),
     number(
         "cgroup",
         Builtin::Cgroup,
@@ -231,6 +236,20 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (0, 1),
         signature: "exit([code])",
         doc: "Ends tracing with an exit code; the rest of the block does not run.",
+    },
+    Function {
+        name: "time",
+        kind: FunctionKind::Time,
+        arity: (0, 1),
+        signature: "time([\"format\"])",
+        doc: "Prints the local time, as strftime(3) formats it (`\"%H:%M:%S\\n\"`); `%f` are microseconds.",
+    },
+    Function {
+        name: "strncmp",
+        kind: FunctionKind::Strncmp,
+        arity: (3, 3),
+        signature: "strncmp(a, b, n)",
+        doc: "0 if the first `n` characters of two strings are the same, else 1; `n` is a constant.",
     },
     Function {
         name: "reg",

@@ -47,13 +47,13 @@ const STACKS: &str = "`ustack` is the stack of the process";
 const USER_FUNCTIONS: &str =
     "weir traces user functions: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
-const STRINGS: &str = "strings can be compared with `==` and `!=`";
+const STRINGS: &str = "strings can be compared with `==`, `!=` and `strncmp`";
 const KERNEL: &str = "weir runs inside the process and does not read kernel memory";
-const IDENTITY: &str = "`pid`, `tid`, `comm`, `cpu` and `cgroup` are there";
+const IDENTITY: &str = "`pid`, `tid`, `comm`, `uid`, `gid`, `cpu` and `cgroup` are there";
 const LATER: &str = "`printf` can print the number itself";
 const UNSAFE: &str = "weir does not act on the system it observes";
 const TYPES: &str = "values are 64-bit integers, doubles, strings and tuples";
-const CLOCK: &str = "`nsecs` and `elapsed` are there";
+const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
 const PLAIN: &str = "write the statements in each clause";
 const ONLY_SETTINGS: &str = "settings are max_strlen, max_map_keys, max_probes and missing_probes";
 
@@ -104,8 +104,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Builtin, "cpid", IDENTITY),
     row(Kind::Builtin, "ctx", KERNEL),
     row(Kind::Builtin, "curtask", KERNEL),
-    row(Kind::Builtin, "gid", IDENTITY),
-    row(Kind::Builtin, "uid", IDENTITY),
     row(Kind::Builtin, "username", IDENTITY),
     row(Kind::Builtin, "ppid", IDENTITY),
     row(Kind::Builtin, "pcomm", IDENTITY),
@@ -114,7 +112,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Builtin, "stack", STACKS),
     row(Kind::Builtin, "ncpus", IDENTITY),
     row(Kind::Builtin, "numaid", IDENTITY),
-    row(Kind::Builtin, "rand", "take the low digits of `nsecs`"),
     row(Kind::Builtin, "usermode", "it would always be 1"),
     row(Kind::Builtin, "true", "write 1"),
     row(Kind::Builtin, "false", "write 0"),
@@ -149,11 +146,9 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "strerror", LATER),
     row(Kind::Function, "strftime", CLOCK),
     row(Kind::Function, "strlen", STRINGS),
-    row(Kind::Function, "strncmp", STRINGS),
     row(Kind::Function, "strstr", STRINGS),
     row(Kind::Function, "syscall_name", LATER),
     row(Kind::Function, "system", UNSAFE),
-    row(Kind::Function, "time", CLOCK),
     row(Kind::Function, "tseries", "`hist`, `lhist` and `stats` are there"),
     row(Kind::Function, "uaddr", LATER),
     row(Kind::Function, "unwatch", EVENTS),

@@ -17,7 +17,7 @@ use crate::lir::{Inst, Label, ObjectId, Place, Reg, Src};
 /// `TASK_COMM_LEN`.
 const COMM_BYTES: u32 = 16;
 
-impl Lower<'_> {
+impl<'a> Lower<'a> {
     /// Writes a string and zeros up to `bytes`.
     pub(super) fn write_string(&mut self, value: Value, to: Place, bytes: u32) {
         let have = self.function.ty(value).bytes();
@@ -73,7 +73,7 @@ impl Lower<'_> {
     }
 
     fn write_text(&mut self, text: &str, to: Place, bytes: u32) {
-        let words = text_words(text);
+        let words = text_words(text.as_bytes());
         for (index, &word) in words.iter().enumerate() {
             let src = self.word_src(word);
             self.store(to.plus(8 * index as u32), src);
@@ -120,33 +120,45 @@ impl Lower<'_> {
         self.insts.push(Inst::CallKernelWith { function: kfunc::TEXT_BEGINS, args });
     }
 
-    /// Jumps to `no` if two strings differ, else goes on.
-    pub(super) fn branch_unless_equal(&mut self, a: Value, b: Value, no: Label) {
+    /// Jumps to `no` if two strings differ, in their `first` bytes if so many are asked for, else goes on.
+    pub(super) fn branch_unless_equal(&mut self, a: Value, b: Value, first: Option<u32>, no: Label) {
         let text = |lower: &Self, value: Value| match lower.held[value.0 as usize] {
             Held::Text(text) => Some(text),
             _ => None,
         };
+        let of = |text: &'a str| {
+            &text.as_bytes()[..text.len().min(first.map_or(usize::MAX, |first| first as usize))]
+        };
         match (text(self, a), text(self, b)) {
-            (Some(a), Some(b)) if a == b => {}
+            (Some(a), Some(b)) if of(a) == of(b) => {}
             (Some(_), Some(_)) => self.insts.push(Inst::Jump(no)),
-            (Some(text), None) => self.branch_unless_text(b, text, no),
-            (None, Some(text)) => self.branch_unless_text(a, text, no),
-            (None, None) => self.branch_unless_same_memory(a, b, no),
+            (Some(text), None) => self.branch_unless_text(b, of(text), first, no),
+            (None, Some(text)) => self.branch_unless_text(a, of(text), first, no),
+            (None, None) => self.branch_unless_same_memory(a, b, first, no),
         }
     }
 
-    /// Words behind the text's NUL need no look: the string's padding is zero as well.
-    fn branch_unless_text(&mut self, value: Value, text: &str, no: Label) {
+    /// Words behind the text's NUL need no look: the string's padding is zero as well. A text of as many bytes as are asked for has none.
+    fn branch_unless_text(&mut self, value: Value, text: &[u8], first: Option<u32>, no: Label) {
         let have = self.function.ty(value).bytes() / 8;
         let object = self.string_object(value);
         let mut words = text_words(text);
-        if text.len().is_multiple_of(8) {
+        let is_cut = first.is_some_and(|first| text.len() == first as usize);
+        if text.len().is_multiple_of(8) && !is_cut {
             words.push(0);
         }
+        let cut = if is_cut { text.len() % 8 } else { 0 };
+        let last = words.len();
         let (common, beyond) = words.split_at(words.len().min(have as usize));
         for (index, &word) in common.iter().enumerate() {
             let held = self.fresh();
             self.load(held, Place::Object(object, 8 * index as i32));
+            let mut word = word;
+            if cut > 0 && index + 1 == last {
+                // What is behind the bytes that are asked for leaves the word.
+                self.alu(alu::LSH, held, Src::Imm(64 - 8 * cut as i32));
+                word <<= 64 - 8 * cut;
+            }
             let src = self.word_src(word);
             self.branch(jmp::JNE, held, src, no);
         }
@@ -156,7 +168,7 @@ impl Lower<'_> {
         self.touch(object);
     }
 
-    fn branch_unless_same_memory(&mut self, a: Value, b: Value, no: Label) {
+    fn branch_unless_same_memory(&mut self, a: Value, b: Value, first: Option<u32>, no: Label) {
         let (mut long, mut short) = (a, b);
         if self.function.ty(long).bytes() < self.function.ty(short).bytes() {
             (long, short) = (short, long);
@@ -166,13 +178,27 @@ impl Lower<'_> {
         let long = self.string_object(long);
         let short = self.string_object(short);
         let places = [Place::Object(long, 0), Place::Object(short, 0)];
-        self.in_loop(short_words, 4, places, |lower, [long, short]| {
+        let (whole, cut) = match first {
+            Some(first) if first < 8 * short_words => (first / 8, first % 8),
+            _ => (short_words, 0),
+        };
+        let load_both = |lower: &mut Self, [long, short]: [Place; 2]| {
             let (x, y) = (lower.fresh(), lower.fresh());
             lower.load(x, long);
             lower.load(y, short);
+            (x, y)
+        };
+        self.in_loop(whole, 4, places, |lower, places| {
+            let (x, y) = load_both(lower, places);
             lower.branch(jmp::JNE, x, Src::Reg(y), no);
         });
-        if long_words > short_words {
+        if cut > 0 {
+            let (x, y) = load_both(self, places.map(|place| place.plus(8 * whole)));
+            self.alu(alu::XOR, x, Src::Reg(y));
+            self.alu(alu::LSH, x, Src::Imm(64 - 8 * cut as i32));
+            self.branch(jmp::JNE, x, Src::Imm(0), no);
+        }
+        if long_words > short_words && first.is_none_or(|first| first > 8 * short_words) {
             // The longer string ends where the shorter one's array does: its next byte is a NUL, and zeros follow.
             let next = self.fresh();
             self.load(next, Place::Object(long, 8 * short_words as i32));
@@ -184,11 +210,11 @@ impl Lower<'_> {
 }
 
 /// The text as little-endian words, the last one padded with zeros.
-fn text_words(text: &str) -> Vec<u64> {
+fn text_words(text: &[u8]) -> Vec<u64> {
     let word = |chunk: &[u8]| {
         let mut bytes = [0; 8];
         bytes[..chunk.len()].copy_from_slice(chunk);
         u64::from_le_bytes(bytes)
     };
-    text.as_bytes().chunks(8).map(word).collect()
+    text.chunks(8).map(word).collect()
 }

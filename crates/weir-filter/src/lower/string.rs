@@ -158,7 +158,7 @@ impl Lowering<'_> {
         let limit = self.blocks.value(Op::Int(read as i64), Type::U64);
         let have = self.blocks.value(Op::ReadStr { address, limit: Some(limit) }, string_type(read + 1));
         let want = self.blocks.value(Op::Str(text.to_owned()), string_type(text.len().max(1)));
-        let same = self.blocks.value(Op::StrEq { a: have, b: want, negate: false }, Type::U64);
+        let same = self.blocks.value(Op::StrEq { a: have, b: want, negate: false, first: None }, Type::U64);
         Ways::of(self.blocks.branch(same))
     }
 

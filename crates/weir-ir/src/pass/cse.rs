@@ -66,7 +66,7 @@ enum Key {
     Builtin(Builtin),
     Bin(BinOp, Value, Value),
     Cmp(CmpOp, Value, Value),
-    StrEq(Value, Value, bool),
+    StrEq(Value, Value, bool, Option<u32>),
 }
 
 impl Key {
@@ -83,9 +83,9 @@ impl Key {
             Op::Bin(op, a, b) => Key::Bin(*op, *a, *b),
             Op::Cmp(op, a, b) if a <= b => Key::Cmp(*op, *a, *b),
             Op::Cmp(op, a, b) => Key::Cmp(op.swapped(), *b, *a),
-            Op::StrEq { a, b, negate } => {
+            Op::StrEq { a, b, negate, first } => {
                 let (a, b) = ordered(*a, *b);
-                Key::StrEq(a, b, *negate)
+                Key::StrEq(a, b, *negate, *first)
             }
             _ => return None,
         })

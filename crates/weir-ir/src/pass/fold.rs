@@ -82,7 +82,7 @@ impl Folder {
             let folded = match &inst.op {
                 Op::Bin(op, a, b) => self.fold_bin(*op, *a, *b),
                 Op::Cmp(op, a, b) => self.fold_cmp(*op, *a, *b),
-                Op::StrEq { a, b, negate } => self.fold_str_eq(*a, *b, *negate),
+                Op::StrEq { a, b, negate, first } => self.fold_str_eq(*a, *b, *negate, *first),
                 _ => Folded::Same,
             };
             match folded {
@@ -148,8 +148,8 @@ impl Folder {
             (None, Some(0)) => match (op, self.known(a)) {
                 (CmpOp::Ne, _) if self.known[a.0 as usize].is_truth() => Folded::Value(a),
                 (CmpOp::Eq, Some(Op::Cmp(inner, x, y))) => Folded::Op(Op::Cmp(inner.negated(), *x, *y)),
-                (CmpOp::Eq, Some(Op::StrEq { a, b, negate })) => {
-                    Folded::Op(Op::StrEq { a: *a, b: *b, negate: !negate })
+                (CmpOp::Eq, Some(Op::StrEq { a, b, negate, first })) => {
+                    Folded::Op(Op::StrEq { a: *a, b: *b, negate: !negate, first: *first })
                 }
                 (CmpOp::ULt, _) => Folded::Op(Op::Int(0)),
                 (CmpOp::UGe, _) => Folded::Op(Op::Int(1)),
@@ -160,10 +160,15 @@ impl Folder {
         }
     }
 
-    fn fold_str_eq(&self, a: Value, b: Value, negate: bool) -> Folded {
+    fn fold_str_eq(&self, a: Value, b: Value, negate: bool, first: Option<u32>) -> Folded {
+        let of = |text: &'_ str| {
+            text.as_bytes()[..text.len().min(first.map_or(usize::MAX, |first| first as usize))].to_vec()
+        };
         match (self.known(a), self.known(b)) {
             _ if a == b => Folded::Op(Op::Int(i64::from(!negate))),
-            (Some(Op::Str(x)), Some(Op::Str(y))) => Folded::Op(Op::Int(i64::from((x == y) != negate))),
+            (Some(Op::Str(x)), Some(Op::Str(y))) => {
+                Folded::Op(Op::Int(i64::from((of(x) == of(y)) != negate)))
+            }
             _ => Folded::Same,
         }
     }

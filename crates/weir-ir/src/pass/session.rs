@@ -115,6 +115,7 @@ fn is_printed_nowhere(module: &Module, map: MapId) -> bool {
             | Action::ZeroMap { map: index } => *index == map.0 as usize,
             Action::Printf { .. }
             | Action::PrintValue { .. }
+            | Action::Time { .. }
             | Action::LoopEnded { .. }
             | Action::Exit { .. } => false,
         }

@@ -129,6 +129,7 @@ impl<'a> Parser<'a> {
             "print_map_key" => Action::PrintMapKey { map: self.map_index()?, key: self.field()? },
             "clear_map" => Action::ClearMap { map: self.map_index()? },
             "zero_map" => Action::ZeroMap { map: self.map_index()? },
+            "time" => Action::Time { format: self.text()? },
             "loop_ended" => Action::LoopEnded { clause: self.text()?, line: self.number()? },
             "exit" => Action::Exit { code: if self.begins_type() { Some(self.field()?) } else { None } },
             other => return Err(self.error(format!("`{other}` is no action"))),
@@ -425,7 +426,10 @@ impl<'a> Parser<'a> {
             "set_session_cookie" => Ok(Op::SetSessionCookie { value: self.value()? }),
             "streq" | "strne" => {
                 let (a, b) = self.two_values()?;
-                Ok(Op::StrEq { a, b, negate: word == "strne" })
+                let is_cut = self.peek_word() == Some("first");
+                let first =
+                    if is_cut { Some(self.keyword("first").and_then(|()| self.number())?) } else { None };
+                Ok(Op::StrEq { a, b, negate: word == "strne", first })
             }
             "text_is" | "text_begins" => {
                 let slot = self.number()?;

@@ -54,6 +54,7 @@ fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult
         Action::PrintMapKey { map, key } => write!(out, "print_map_key {} {}", name(*map), Shown(key)),
         Action::ClearMap { map } => write!(out, "clear_map {}", name(*map)),
         Action::ZeroMap { map } => write!(out, "zero_map {}", name(*map)),
+        Action::Time { format } => write!(out, "time {}", Quoted(format)),
         Action::LoopEnded { clause, line } => write!(out, "loop_ended {} {line}", Quoted(clause)),
         Action::Exit { code: None } => write!(out, "exit"),
         Action::Exit { code: Some(code) } => write!(out, "exit {}", Shown(code)),
@@ -223,8 +224,9 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::Builtin(builtin) => out.write_str(name_in(&Builtin::NAMES, builtin)),
         Op::Bin(op, a, b) => write!(out, "{} {}, {}", name_in(&BinOp::NAMES, op), Shown(a), Shown(b)),
         Op::Cmp(op, a, b) => write!(out, "{} {}, {}", name_in(&CmpOp::NAMES, op), Shown(a), Shown(b)),
-        Op::StrEq { a, b, negate } => {
-            write!(out, "{} {}, {}", if *negate { "strne" } else { "streq" }, Shown(a), Shown(b))
+        Op::StrEq { a, b, negate, first } => {
+            write!(out, "{} {}, {}", if *negate { "strne" } else { "streq" }, Shown(a), Shown(b))?;
+            first.iter().try_for_each(|first| write!(out, " first {first}"))
         }
         Op::TextBegins { slot, text, ends } => {
             write!(out, "{} {slot} {}", if *ends { "text_is" } else { "text_begins" }, Quoted(text))

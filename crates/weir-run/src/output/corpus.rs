@@ -173,6 +173,7 @@ fn found(case: &Case) -> (&'static str, String) {
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
     let (compiled, verified) = match stages::back(&module, &options, None) {
         Ok(both) => both,
+        Err(Failure::Refused(error)) => return ("error", format!("{error}\n")),
         Err(other) => panic!("{}: {other:?}\n{}", case.name, case.script),
     };
     let has_probe = compiled.triggers.iter().any(Trigger::is_probe);

@@ -31,6 +31,8 @@ impl Checker<'_> {
                 FunctionKind::HasKey => self.has_key(args),
                 FunctionKind::Clear | FunctionKind::Zero => self.whole_map(name, &args[0]),
                 FunctionKind::Exit => self.exit(args),
+                FunctionKind::Time => self.time(args),
+                FunctionKind::Strncmp => self.strncmp(args),
                 FunctionKind::Reg => self.reg(call, args),
                 FunctionKind::Usym => self.usym(call, &args[0]),
                 FunctionKind::Ustack => self.ustack(call.span, args),
@@ -177,6 +179,33 @@ impl Checker<'_> {
         }
         debug_assert!(lhist_buckets(min, max, step) <= limits::LHIST_BUCKETS_MAX as u32 + 2);
         Some(MapValue::Lhist { min, max, step })
+    }
+
+    fn time(&mut self, args: &[Expr]) -> Ty {
+        if let Some(format) = args.first()
+            && !matches!(format.kind, ExprKind::Str(_) | ExprKind::Invalid)
+        {
+            let message = "the format of `time` must be a string literal";
+            self.error(format.span, message, "such as `time(\"%H:%M:%S\\n\")`");
+        }
+        Ty::None
+    }
+
+    fn strncmp(&mut self, args: &[Expr]) -> Ty {
+        for text in &args[..2] {
+            if let Some(ty) = self.value(text)
+                && !matches!(ty, Type::Str { .. })
+            {
+                let message = format!("`strncmp` compares strings, not {}", describe_one(&ty));
+                self.error(text.span, &message, "`str(p)` reads the string at an address");
+            }
+        }
+        let in_range = |value: &i128| (0..=i128::from(u32::MAX)).contains(value);
+        if args[2].kind != ExprKind::Invalid && constant(&args[2], self.params).filter(in_range).is_none() {
+            let message = format!("`n` of `strncmp` must be a constant from 0 to {}", u32::MAX);
+            self.error(args[2].span, &message, "such as `strncmp(comm, \"ssh\", 3)`");
+        }
+        Ty::Value(Type::I64)
     }
 
     fn printf(&mut self, args: &[Expr]) -> Ty {

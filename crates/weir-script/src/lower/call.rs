@@ -46,6 +46,14 @@ impl Lowering<'_> {
                 let key = self.key(map, &args[1..]);
                 Operand::one(self.blocks.value(Op::MapHas { map, key }, Type::I64), Type::I64)
             }
+            Some(FunctionKind::Strncmp) => {
+                let (left, right) = (self.expr(&args[0]), self.expr(&args[1]));
+                // SANITY: the check refuses what is no constant.
+                match constant(&args[2], &self.checked.params).expect("a checked constant") as u32 {
+                    0 => self.int(0, Type::I64),
+                    first => self.strings_equal(&left, &right, true, Some(first)),
+                }
+            }
             Some(FunctionKind::Reg) => {
                 let name = constant_string(&args[0], &self.checked.params);
                 // SANITY: the check refuses other names.
@@ -83,6 +91,13 @@ impl Lowering<'_> {
             FunctionKind::Zero => {
                 let map = self.map_id(&map_arg(&args[0]).name.text).0 as usize;
                 self.emit(call, Action::ZeroMap { map }, Vec::new());
+            }
+            FunctionKind::Time => {
+                let format = match args.first().map(|format| &format.kind) {
+                    Some(ExprKind::Str(format)) => format.clone(),
+                    _ => "%H:%M:%S\n".to_owned(),
+                };
+                self.emit(call, Action::Time { format }, Vec::new());
             }
             FunctionKind::Exit => {
                 let code = args.first().map(|code| self.expr(code));

@@ -270,7 +270,18 @@ impl Lowering<'_> {
     }
 
     fn string_equals(&mut self, left: &Operand, right: &Operand, negate: bool) -> Operand {
-        let op = Op::StrEq { a: left.value(), b: right.value(), negate };
+        self.strings_equal(left, right, negate, None)
+    }
+
+    /// `first`: of so many bytes alone.
+    pub(super) fn strings_equal(
+        &mut self,
+        left: &Operand,
+        right: &Operand,
+        negate: bool,
+        first: Option<u32>,
+    ) -> Operand {
+        let op = Op::StrEq { a: left.value(), b: right.value(), negate, first };
         Operand::one(self.blocks.value(op, Type::I64), Type::I64)
     }
 

@@ -246,8 +246,19 @@ impl Parser<'_> {
         StmtKind::Return
     }
 
+    /// `_ =`, which has what follows evaluated and its value left.
+    fn discards(&mut self) -> bool {
+        let span = self.peek_span();
+        *self.peek() == TokenKind::Ident && self.peek_at(1).kind.is("=") && self.text_of(span) == "_"
+    }
+
     /// An expression or an assignment.
     fn simple_stmt(&mut self) -> StmtKind {
+        if self.discards() {
+            self.bump();
+            self.bump();
+            return StmtKind::Expr(self.expr());
+        }
         let target = self.expr();
         if self.recovering {
             return StmtKind::Invalid;

@@ -107,11 +107,14 @@ impl Run<'_> {
             }
             Op::Bin(op, a, b) => int(op.apply(self.int(*a), self.int(*b))),
             Op::Cmp(op, a, b) => int(i64::from(op.apply(self.int(*a), self.int(*b)))),
-            Op::StrEq { a, b, negate } => {
+            Op::StrEq { a, b, negate, first } => {
                 let (Datum::Str(a), Datum::Str(b)) = (self.get(*a), self.get(*b)) else {
                     panic!("strings are compared")
                 };
-                int(i64::from((a == b) != *negate))
+                let of = |text: &Vec<u8>| {
+                    text[..text.len().min(first.map_or(usize::MAX, |first| first as usize))].to_vec()
+                };
+                int(i64::from((of(a) == of(b)) != *negate))
             }
             Op::ReadStr { address, limit } => {
                 let bytes = ty.expect("a string has a type").bytes() as usize;
@@ -212,8 +215,8 @@ impl Run<'_> {
             Builtin::Pid => i64::from(around.pid),
             Builtin::Tid => i64::from(around.tid),
             Builtin::Cpu => i64::from(around.cpu),
-            // Scripts have no word for them.
-            Builtin::Uid | Builtin::Cgroup => 0,
+            // The model's modules do not ask for them.
+            Builtin::Uid | Builtin::Gid | Builtin::Random | Builtin::Cgroup => 0,
             Builtin::Probe | Builtin::Func => around.cookie as i64,
             Builtin::Comm => return Datum::Str(around.comm.clone().into_bytes()),
         })

@@ -460,7 +460,8 @@ impl Maker<'_> {
             5 => {
                 let sizes = [string(self.menu, &mut self.dice), string(self.menu, &mut self.dice)];
                 let (a, b) = (self.value(&sizes[0], usable, insts), self.value(&sizes[1], usable, insts));
-                Op::StrEq { a, b, negate: self.dice.below(2) == 0 }
+                let first = (self.dice.below(2) == 0).then(|| 1 + self.dice.below(40) as u32);
+                Op::StrEq { a, b, negate: self.dice.below(2) == 0, first }
             }
             6 if self.menu.clocks => Op::Builtin(self.dice.pick(&[Builtin::Nsecs, Builtin::Elapsed])),
             6 | 7 => {

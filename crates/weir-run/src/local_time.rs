@@ -1,0 +1,72 @@
+//! Local times in the formats of strftime(3), as `time` prints them. The locale is "C", as in bpftrace.
+
+use jiff::ZonedDateTime;
+use jiff::fmt::strtime;
+
+/// Conversions that are others of theirs in the locale "C".
+const OF_LOCALE: [(char, &str); 5] = [
+    ('c', "%a %b %e %H:%M:%S %Y"),
+    ('x', "%m/%d/%y"),
+    ('X', "%H:%M:%S"),
+    ('r', "%I:%M:%S %p"),
+    // GNU's: that of date(1).
+    ('+', "%a %b %e %H:%M:%S %Z %Y"),
+];
+
+/// This moment's.
+pub(crate) fn now(format: &str) -> String {
+    at(&ZonedDateTime::now(), format)
+}
+
+fn at(time: &ZonedDateTime, format: &str) -> String {
+    let mut out = String::new();
+    let mut rest = format;
+    while let Some(at) = rest.find('%') {
+        out += &rest[..at];
+        // Flags, a width, and the letter.
+        let end = rest[at + 1..].find(|c: char| !"_-^#0123456789EO".contains(c));
+        let Some((letter, end)) = end.and_then(|end| {
+            let letter = rest[at + 1 + end..].chars().next()?;
+            Some((letter, at + 1 + end + letter.len_utf8()))
+        }) else {
+            return out + &rest[at..];
+        };
+        let conversion: String = rest[at..end].chars().filter(|c| !"EO".contains(*c)).collect();
+        out += &one(time, letter, &conversion);
+        rest = &rest[end..];
+    }
+    out + rest
+}
+
+fn one(time: &ZonedDateTime, letter: char, conversion: &str) -> String {
+    if let Some((_, whole)) = OF_LOCALE.iter().find(|(known, _)| *known == letter) {
+        return at(time, whole);
+    }
+    match letter {
+        // bpftrace's own: microseconds.
+        'f' => format!("{:06}", time.subsec_nanosecond() / 1000),
+        // What is no conversion stands for itself, as in glibc.
+        _ => strtime::format(conversion, time).unwrap_or_else(|_| conversion.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_those_of_date() {
+        let time: ZonedDateTime = "2026-03-05T07:08:09.123456789+01:00[+01:00]".parse().unwrap();
+        let check = |format: &str, want: &str| assert_eq!(at(&time, format), want, "{format}");
+        check("%H:%M:%S\n", "07:08:09\n");
+        check("%Y-%m-%d %I%p %j %e %y", "2026-03-05 07AM 064  5 26");
+        check("%A %a %B %b %u %w", "Thursday Thu March Mar 4 4");
+        check("%c|%x|%X|%r", "Thu Mar  5 07:08:09 2026|03/05/26|07:08:09|07:08:09 AM");
+        check("%D %F %T %R %n%t%%", "03/05/26 2026-03-05 07:08:09 07:08 \n\t%");
+        check("%s.%f %z", "1772690889.123456 +0100");
+        check("%-d|%_d|%Ey|%Od", "5| 5|26|05");
+        check("no conversion", "no conversion");
+        check("50%", "50%");
+        check("%é %!", "%é %!");
+    }
+}
