@@ -98,8 +98,9 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Programs of probes count their runs (about a nanosecond each).
     pub counts_hits: bool,
-    /// Programs count what maps and ring had no room for, since these do not: the kernel's. weir's own do.
-    pub counts_losses: bool,
+    /// The kernel's maps and rings do not count what they had no room for, as weir's own do: programs do it. And what bounds loops there is
+    /// `may_goto` alone.
+    pub is_for_kernel: bool,
     /// In the ring the newest record takes the place of the oldest.
     pub overwrites: bool,
     /// Where the ring is full, a record waits for room so many milliseconds at most, below 2^30.
@@ -111,7 +112,7 @@ impl Default for Options {
         Options {
             ring_bytes: 1 << 20,
             counts_hits: true,
-            counts_losses: false,
+            is_for_kernel: false,
             overwrites: false,
             waits_ms: None,
         }

@@ -417,12 +417,15 @@ impl<'a> Lower<'a> {
                 self.ask_text(*slot, text, *ends);
                 self.skip_if_null(no);
             }
-            // The run's own count ends the loop; `may_goto`, which counts too, is what a verifier follows.
+            // The run's own count ends the loop; `may_goto`, which counts too, is what a verifier follows. The kernel's would follow the
+            // count as well, each number of it, until it gives up.
             Op::MayLoop => {
-                let fresh = self.rounds.unwrap_or_else(|| self.fresh());
-                let rounds = *self.rounds.get_or_insert(fresh);
-                self.branch(jmp::JEQ, rounds, Src::Imm(0), no);
-                self.alu(alu::SUB, rounds, Src::Imm(1));
+                if !self.maps.is_for_kernel {
+                    let fresh = self.rounds.unwrap_or_else(|| self.fresh());
+                    let rounds = *self.rounds.get_or_insert(fresh);
+                    self.branch(jmp::JEQ, rounds, Src::Imm(0), no);
+                    self.alu(alu::SUB, rounds, Src::Imm(1));
+                }
                 self.insts.push(Inst::MayGoto(no));
             }
             other => unreachable!("{other:?} is no comparison"),

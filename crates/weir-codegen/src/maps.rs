@@ -38,7 +38,7 @@ pub const GLOBAL_NOT_RAISED: i32 = 16;
 /// Byte offset in `.globals`: stacks left out because others had their places in all tables.
 pub const GLOBAL_NO_STACK: i32 = 24;
 
-/// Byte offset in `.globals`: records that the ring had no room for, where programs count them ([`Options::counts_losses`]).
+/// Byte offset in `.globals`: records that the ring had no room for, where programs count them ([`Options::is_for_kernel`]).
 pub const GLOBAL_NO_ROOM: i32 = 32;
 
 /// The same of values of new keys that a map did not take.
@@ -70,7 +70,7 @@ pub(crate) struct Maps {
     pub(crate) specs: Vec<MapSpec>,
     pub(crate) ring: u32,
     /// Programs count what maps and ring have no room for.
-    pub(crate) counts_losses: bool,
+    pub(crate) is_for_kernel: bool,
     /// How long records wait for room in it.
     pub(crate) waits_ms: Option<u32>,
     pub(crate) globals: u32,
@@ -135,9 +135,9 @@ impl Maps {
             specs.push(spec);
         }
         let scratch = specs.len() as u32;
-        let Options { waits_ms, counts_losses, .. } = *options;
+        let Options { waits_ms, is_for_kernel, .. } = *options;
         let zero = scratch + 1;
-        Maps { ring, counts_losses, waits_ms, globals, hits, events, stacks, automata, scratch, zero, specs }
+        Maps { ring, is_for_kernel, waits_ms, globals, hits, events, stacks, automata, scratch, zero, specs }
     }
 
     /// The first of the tables for stacks of so many frames.

@@ -128,9 +128,37 @@ fn rights(error: &io::Error) -> &'static str {
     }
 }
 
+/// Lines of the verifier's log that a message has: its last ones say what is wrong.
+const LOG_LINES_MAX: usize = 24;
+
 fn refusal(error: &io::Error, log: &str) -> String {
-    match log.trim_end() {
-        "" => format!("{error}{}", rights(error)),
-        log => format!("{error}; its verifier says:\n{log}"),
+    let log = log.trim_end();
+    if log.is_empty() {
+        return format!("{error}{}", rights(error));
+    }
+    let left_out = log.lines().count().saturating_sub(LOG_LINES_MAX);
+    let last: Vec<&str> = log.lines().skip(left_out).collect();
+    let of = if left_out == 0 {
+        String::new()
+    } else {
+        format!(" (the last {LOG_LINES_MAX} lines of {})", left_out + LOG_LINES_MAX)
+    };
+    format!("{error}; its verifier says{of}:\n{}", last.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_the_end_of_a_long_log() {
+        let error = || io::Error::from_raw_os_error(nix::libc::ENOSPC);
+        let log: String = (1..=1000).map(|line| format!("line {line}\n")).collect();
+        let text = refusal(&error(), &log);
+        assert!(
+            text.contains("says (the last 24 lines of 1000):\nline 977\n") && text.ends_with("\nline 1000"),
+            "{text}"
+        );
+        assert!(refusal(&error(), "one\ntwo\n").ends_with("says:\none\ntwo"));
     }
 }

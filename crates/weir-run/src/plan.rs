@@ -103,8 +103,8 @@ impl Given {
         let blocking = record.and_then(|record| record.blocking);
         let waits_ms = blocking.map(|time| (time.as_millis() as u32).max(1));
         // Maps and rings of weir's own count what they have no room for.
-        let counts_losses = self.kernel.is_some();
-        let options = weir_codegen::Options { counts_hits, counts_losses, ring_bytes, overwrites, waits_ms };
+        let is_for_kernel = self.kernel.is_some();
+        let options = weir_codegen::Options { counts_hits, is_for_kernel, ring_bytes, overwrites, waits_ms };
         let callee = self.decider.as_ref().map(Decider::callee);
         let (mut compiled, verified) = stages::back(module, &options, callee.as_ref())?;
         // Behind those of the script: what records name stays where it is.

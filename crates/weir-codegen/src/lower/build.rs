@@ -233,7 +233,7 @@ impl Lower<'_> {
 
     /// Jumps to `to` if the call before returned null: something had no room, which is counted there if the maps do not.
     pub(super) fn skip_if_no_room(&mut self, offset: i32, to: Label) {
-        if !self.maps.counts_losses {
+        if !self.maps.is_for_kernel {
             return self.skip_if_null(to);
         }
         let has_room = self.label();
@@ -245,7 +245,7 @@ impl Lower<'_> {
 
     /// The same of a call that returned something else than 0, after which the program goes on.
     pub(super) fn count_if_no_room(&mut self, offset: i32) {
-        if self.maps.counts_losses {
+        if self.maps.is_for_kernel {
             let has_room = self.label();
             self.branch(jmp::JEQ, R0, Src::Imm(0), has_room);
             self.count_in_globals(offset);

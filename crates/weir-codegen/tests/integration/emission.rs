@@ -12,8 +12,8 @@ fn check(path: &Path) -> Result<(), String> {
     let source = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let module = text::parse(&source).map_err(|error| format!("{}: {error}", path.display()))?;
     let begins = |word| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(word));
-    let (counts_hits, counts_losses) = (begins("hits"), begins("losses"));
-    let got = match compile_with(&module, &Options { counts_hits, counts_losses, ..Options::default() }) {
+    let (counts_hits, is_for_kernel) = (begins("hits"), begins("losses"));
+    let got = match compile_with(&module, &Options { counts_hits, is_for_kernel, ..Options::default() }) {
         Ok(compiled) => weir_ebpf::asm::print(&compiled.object),
         Err(error) => format!("; refused: {error}\n"),
     };

@@ -75,6 +75,9 @@ fn scripts_on_sqlite_print_the_same() {
             "BEGIN { @n = 3; printf(\"begun %d\\n\", @n); } uprobe:libsqlite3.so.0:sqlite3_step { @n += 2; @k[@n % 3] = count(); } \
              END { printf(\"n %d\\n\", @n); clear(@n); print(@k, 1); }",
             "uprobe:libsqlite3.so.0:sqlite3_column_* { @[probe, func] = count(); }",
+            "uprobe:libc:malloc { $n = arg0; $bits = 0; while ($n) { $n >>= 1; $bits++; } @[$bits] = count(); \
+             for ($i : 0..3) { if ($i == 1) { continue; } @i[$i] = sum(arg0); } @u[uid, gid] = count(); \
+             if (strncmp(comm, \"sqlite\", 6) == 0) { @named = count(); } }",
         ],
         SQLITE,
     );
