@@ -17,24 +17,6 @@ pub enum CodegenError {
         /// What was asked for.
         bytes: u32,
     },
-    /// A clause reads a map whose values are one for each CPU.
-    #[error("{clause}: reading a per-CPU aggregation inside a probe is not supported yet ({map})")]
-    ReadsPerCpu {
-        /// The probe, as it is written.
-        clause: String,
-        /// The map, with its sigil.
-        map: String,
-    },
-    #[error(
-        "{clause}: delete({map}): a per-CPU aggregation without a key can only be cleared, by clear({map})"
-    )]
-    /// A clause deletes from such a map in a way that would lose what another CPU adds.
-    DeletesPerCpu {
-        /// The probe, as it is written.
-        clause: String,
-        /// The map, with its sigil.
-        map: String,
-    },
     #[error(
         "{clause}: its keys, strings and values need {bytes} bytes of stack, and a program has {max}{}",
         beside_callee(*.max)

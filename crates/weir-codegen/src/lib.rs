@@ -19,7 +19,7 @@
 //! Guaranteed to whoever runs the programs: values of per-CPU maps are changed only by atomic additions whose result
 //! is not used, and never loaded. Signed division needs a kernel from 6.6 on (RFC 9669's v4); nothing else does.
 //!
-//! Refused with a message: reading a per-CPU aggregation, deleting a scalar one, more memory than a program has.
+//! Refused with a message: more memory than a program has.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]

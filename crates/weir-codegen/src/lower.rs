@@ -201,7 +201,7 @@ impl<'a> Lower<'a> {
     fn effect(&mut self, op: &Op) -> Result<(), CodegenError> {
         match op {
             Op::MapSet { map, key, value } => self.map_set(*map, key, *value),
-            Op::MapDelete { map, key } => self.map_delete(*map, key)?,
+            Op::MapDelete { map, key } => self.map_delete(*map, key),
             Op::Aggregate { map, key, value } => self.aggregate(*map, key, *value),
             Op::SetSessionCookie { value } => {
                 let value = self.src(*value);
@@ -247,8 +247,8 @@ impl<'a> Lower<'a> {
                 self.mov(result, R0);
                 Held::Reg(result)
             }
-            Op::MapGet { map, key } => self.map_get(*map, key, ty)?,
-            Op::MapHas { map, key } => Held::Reg(self.map_has(*map, key)?),
+            Op::MapGet { map, key } => self.map_get(*map, key, ty),
+            Op::MapHas { map, key } => Held::Reg(self.map_has(*map, key)),
             Op::MapAdd { map, key, delta } => {
                 let wanted = self.uses[result.0 as usize].count > 0;
                 self.map_add(*map, key, *delta, wanted)

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | Plain, Min, Max | HASH | ARRAY |
 //! | Count, Sum, Avg, Stats, Hist, Lhist | PERCPU_HASH | PERCPU_ARRAY |
+//! | the same, where a program reads it or unsets it | HASH | ARRAY |
 //!
 //! Internal: `.ring` (records, of each CPU in a ring of its own), `.globals` (one entry of [`GLOBAL_BYTES`]), `.hits` (per-CPU: an entry of two counts for
 //! each program: entries and returns), `.automata` (the tables of automata, read-only, with first contents), `.events` (one entry with
@@ -98,8 +99,7 @@ pub(crate) struct Automata {
 
 impl Maps {
     pub(crate) fn of(module: &Module, options: &Options) -> Maps {
-        let mut specs: Vec<MapSpec> =
-            module.schema.maps.iter().map(|map| script_map(map, module.max_map_keys)).collect();
+        let mut specs: Vec<MapSpec> = of_script(module);
         let ring = specs.len() as u32;
         let overwrites = if options.overwrites { flag::RB_OVERWRITE } else { 0 };
         specs.push(MapSpec {
@@ -138,6 +138,11 @@ impl Maps {
         let Options { waits_ms, is_for_kernel, .. } = *options;
         let zero = scratch + 1;
         Maps { ring, is_for_kernel, waits_ms, globals, hits, events, stacks, automata, scratch, zero, specs }
+    }
+
+    /// Each CPU has a value of its own of this map of the script.
+    pub(crate) fn is_per_cpu(&self, map: weir_ir::MapId) -> bool {
+        self.specs[map.0 as usize].kind.is_per_cpu()
     }
 
     /// The first of the tables for stacks of so many frames.
@@ -204,8 +209,31 @@ fn automata(module: &Module, map: u32) -> Option<Automata> {
     (!automata.contents.is_empty()).then_some(automata)
 }
 
-fn script_map(map: &MapSchema, max_map_keys: u32) -> MapSpec {
-    let kind = match (map.key.is_some(), map.value.is_per_cpu()) {
+fn of_script(module: &Module) -> Vec<MapSpec> {
+    let is_read = read_by_programs(module);
+    let maps = module.schema.maps.iter().zip(is_read);
+    maps.map(|(map, is_read)| script_map(map, module.max_map_keys, map.value.is_per_cpu() && !is_read))
+        .collect()
+}
+
+/// By map of the script: a program wants to know, or to unset, what all CPUs have added together.
+fn read_by_programs(module: &Module) -> Vec<bool> {
+    let mut is_read = vec![false; module.schema.maps.len()];
+    let ops = module.functions.iter().flat_map(|function| &function.blocks).flat_map(|block| &block.insts);
+    for op in ops.map(|inst| &inst.op) {
+        match op {
+            Op::MapGet { map, .. } => is_read[map.0 as usize] = true,
+            Op::MapHas { map, key } | Op::MapDelete { map, key } if key.is_empty() => {
+                is_read[map.0 as usize] = true;
+            }
+            _ => {}
+        }
+    }
+    is_read
+}
+
+fn script_map(map: &MapSchema, max_map_keys: u32, is_per_cpu: bool) -> MapSpec {
+    let kind = match (map.key.is_some(), is_per_cpu) {
         (true, false) => MapKind::Hash,
         (true, true) => MapKind::PerCpuHash,
         (false, false) => MapKind::Array,
@@ -219,4 +247,27 @@ fn script_map(map: &MapSchema, max_map_keys: u32) -> MapSpec {
 /// Bytes of one value of a script map.
 pub(crate) fn value_bytes(map: &MapSchema) -> u32 {
     8 * map.value.words(map.key.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_cpus_add_to_one_value_just_where_a_program_reads_or_unsets_it() {
+        let kinds = |body: &str| {
+            let source = format!(
+                "max_map_keys 8\nmap @ count\nmap @k[u64] sum u64\nfn \"f\" begin {{\nb0:\n{body}\nreturn\n}}\n"
+            );
+            let module = weir_ir::text::parse(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
+            let maps = of_script(&module);
+            [maps[0].kind, maps[1].kind]
+        };
+        let alone = [MapKind::PerCpuArray, MapKind::PerCpuHash];
+        assert_eq!(kinds("aggregate @\nv0: u64 = pid\naggregate @k[v0], v0"), alone);
+        assert_eq!(kinds("v0: u64 = pid\nv1: u64 = has @k[v0]\ndelete @k[v0]"), alone);
+        assert_eq!(kinds("v0: u64 = get @\nv1: u64 = get @k[v0]"), [MapKind::Array, MapKind::Hash]);
+        assert_eq!(kinds("delete @"), [MapKind::Array, MapKind::PerCpuHash]);
+        assert_eq!(kinds("v0: u64 = has @"), [MapKind::Array, MapKind::PerCpuHash]);
+    }
 }

@@ -1,7 +1,7 @@
 //! Aggregations: one observation added to a map.
 //!
 //! Values of per-CPU maps are only ever changed by an atomic addition whose result is not used: engines turn it
-//! into what is cheapest on the CPU's own lane. Minimum and maximum are raised by compare-and-exchange, in the
+//! into what is cheapest on the CPU's own lane. Where a program reads them, all CPUs add to one value. Minimum and maximum are raised by compare-and-exchange, in the
 //! encoding of weir-event, in which 0 is "none yet".
 //!
 //! `hist` finds its bucket by halving: after one branch that separates values above 16 bits, four steps without
@@ -32,11 +32,11 @@ impl Lower<'_> {
         let skip = self.label();
         match (self.module.schema.maps[map.0 as usize].value.clone(), value) {
             (MapValue::Count, _) => {
-                self.per_cpu_value(map, key, skip);
+                self.value_of(map, key, skip);
                 self.add(0, Src::Imm(1));
             }
             (MapValue::Sum { .. } | MapValue::Avg { .. } | MapValue::Stats { .. }, Some(value)) => {
-                self.per_cpu_value(map, key, skip);
+                self.value_of(map, key, skip);
                 let amount = self.src(value);
                 self.add(0, amount);
                 self.add(8, Src::Imm(1));
@@ -45,12 +45,12 @@ impl Lower<'_> {
             (MapValue::Max { signed }, Some(value)) => self.raise(map, key, value, max_mask(signed), skip),
             (MapValue::Hist, Some(value)) => {
                 let bucket = self.hist_bucket(value);
-                self.per_cpu_value(map, key, skip);
+                self.value_of(map, key, skip);
                 self.add_at(bucket, skip, HIST_BUCKETS);
             }
             (MapValue::Lhist { min, max, step }, Some(value)) => {
                 let bucket = self.lhist_bucket(value, min, max, step);
-                self.per_cpu_value(map, key, skip);
+                self.value_of(map, key, skip);
                 self.add_at(bucket, skip, lhist_buckets(min, max, step));
             }
             (kind, _) => unreachable!("{kind:?} takes no such observation"),
@@ -59,8 +59,10 @@ impl Lower<'_> {
     }
 
     /// Leaves the address of the value in r0, or jumps to `skip`.
-    fn per_cpu_value(&mut self, map: MapId, key: &[Value], skip: crate::lir::Label) {
-        if key.is_empty() {
+    fn value_of(&mut self, map: MapId, key: &[Value], skip: crate::lir::Label) {
+        if key.is_empty() && !self.maps.is_per_cpu(map) {
+            self.insts.push(Inst::MapValue { dst: R0, map: map.0 });
+        } else if key.is_empty() {
             self.lookup_scalar(map, skip);
         } else {
             self.lookup_or_insert(map, key, skip);

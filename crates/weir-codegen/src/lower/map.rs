@@ -12,7 +12,6 @@ use weir_ir::{MapId, Value};
 
 use super::build::Arg;
 use super::{Held, Lower};
-use crate::CodegenError;
 use crate::limits;
 use crate::lir::{Area, Inst, Label, ObjectId, Place, R0, Reg, Src};
 use crate::maps::{GLOBAL_NO_KEY, value_bytes};
@@ -22,25 +21,43 @@ const ANY: i32 = 0;
 const NOEXIST: i32 = 1;
 
 impl<'a> Lower<'a> {
-    pub(super) fn map_get(&mut self, map: MapId, key: &[Value], ty: &Type) -> Result<Held<'a>, CodegenError> {
+    pub(super) fn map_get(&mut self, map: MapId, key: &[Value], ty: &Type) -> Held<'a> {
         let schema = &self.module.schema.maps[map.0 as usize];
         match &schema.value {
-            MapValue::Plain(Type::Str { .. } | Type::Usym) => Ok(self.get_string(map, key, ty.bytes())),
-            MapValue::Plain(_) => Ok(Held::Reg(self.get_word(map, key))),
+            MapValue::Plain(Type::Str { .. } | Type::Usym) => self.get_string(map, key, ty.bytes()),
+            MapValue::Plain(_) => Held::Reg(self.get_word(map, key)),
             MapValue::Min { signed } => {
-                Ok(Held::Reg(self.get_extreme(map, key, super::aggregate::min_mask(*signed))))
+                Held::Reg(self.get_extreme(map, key, super::aggregate::min_mask(*signed)))
             }
             MapValue::Max { signed } => {
-                Ok(Held::Reg(self.get_extreme(map, key, super::aggregate::max_mask(*signed))))
+                Held::Reg(self.get_extreme(map, key, super::aggregate::max_mask(*signed)))
             }
-            _ => {
-                debug_assert!(matches!(ty, Type::Int { .. }), "an aggregation reads as an integer");
-                Err(CodegenError::ReadsPerCpu {
-                    clause: self.function.name.clone(),
-                    map: schema.name.clone(),
-                })
-            }
+            MapValue::Count | MapValue::Sum { .. } => Held::Reg(self.get_word(map, key)),
+            MapValue::Avg { signed } => Held::Reg(self.get_average(map, key, *signed)),
+            other => unreachable!("{other:?} has no single value"),
         }
+    }
+
+    /// The quotient of both words, 0 where there is nothing.
+    fn get_average(&mut self, map: MapId, key: &[Value], signed: bool) -> Reg {
+        let (result, done) = (self.fresh(), self.label());
+        let value = self.fresh();
+        if key.is_empty() {
+            self.insts.push(Inst::MapValue { dst: value, map: map.0 });
+            self.mov_imm(result, 0);
+        } else {
+            self.lookup(map, key);
+            self.mov(value, R0);
+            self.mov_imm(result, 0);
+            self.branch(jmp::JEQ, value, Src::Imm(0), done);
+        }
+        let count = self.fresh();
+        self.load(result, Place::Reg(value, 0));
+        self.load(count, Place::Reg(value, 8));
+        // A division by 0 gives 0.
+        self.insts.push(Inst::Alu { op: alu::DIV, signed, dst: result, src: Src::Reg(count) });
+        self.insts.push(Inst::Label(done));
+        result
     }
 
     fn get_word(&mut self, map: MapId, key: &[Value]) -> Reg {
@@ -105,18 +122,26 @@ impl<'a> Lower<'a> {
         result
     }
 
-    pub(super) fn map_has(&mut self, map: MapId, key: &[Value]) -> Result<Reg, CodegenError> {
+    pub(super) fn map_has(&mut self, map: MapId, key: &[Value]) -> Reg {
         let schema = &self.module.schema.maps[map.0 as usize];
         let result = self.fresh();
         let word = if !key.is_empty() {
             self.lookup(map, key);
             R0
         } else if schema.value.is_per_cpu() {
-            return Err(CodegenError::ReadsPerCpu {
-                clause: self.function.name.clone(),
-                map: schema.name.clone(),
+            // Some word of what is added up.
+            let value = self.scalar(map);
+            let any = self.fresh();
+            self.mov_imm(any, 0);
+            let words = value_bytes(schema) / 8;
+            self.in_loop(words, limits::UNROLLED_WORDS, [Place::Reg(value, 0)], |lower, [from]| {
+                let word = lower.fresh();
+                lower.load(word, from);
+                lower.alu(alu::OR, any, Src::Reg(word));
             });
+            any
         } else {
+            // The last word says that it is set, or counts.
             let flag = value_bytes(schema) as i32 - 8;
             let value = self.scalar(map);
             let word = self.fresh();
@@ -130,7 +155,7 @@ impl<'a> Lower<'a> {
         self.insts.push(Inst::Label(yes));
         self.mov_imm(result, 1);
         self.insts.push(Inst::Label(done));
-        Ok(result)
+        result
     }
 
     pub(super) fn map_set(&mut self, map: MapId, key: &[Value], value: Value) {
@@ -207,23 +232,17 @@ impl<'a> Lower<'a> {
         Held::Reg(amount)
     }
 
-    pub(super) fn map_delete(&mut self, map: MapId, key: &[Value]) -> Result<(), CodegenError> {
+    pub(super) fn map_delete(&mut self, map: MapId, key: &[Value]) {
         let schema = &self.module.schema.maps[map.0 as usize];
         if !key.is_empty() {
             let key = self.key(map, key);
             self.call(helper::MAP_DELETE_ELEM, &[Arg::Map(map.0), Arg::Object(key)]);
             self.touch(key);
-        } else if schema.value.is_per_cpu() {
-            return Err(CodegenError::DeletesPerCpu {
-                clause: self.function.name.clone(),
-                map: schema.name.clone(),
-            });
         } else {
             let bytes = value_bytes(schema);
             let to = self.scalar(map);
             self.zero(Place::Reg(to, 0), bytes);
         }
-        Ok(())
     }
 
     /// The address of a scalar map's value.

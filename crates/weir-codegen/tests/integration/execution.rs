@@ -19,12 +19,7 @@ use weir_verifier::{Limits, VerifiedProgram, verify};
 
 /// Mostly strings around the size from which memory is scratch and copies are loops; sometimes as long as `str()`'s.
 fn menu(seed: u64) -> Menu {
-    Menu {
-        per_cpu_reads: false,
-        string_bytes: if seed.is_multiple_of(8) { 1024 } else { 128 },
-        clocks: false,
-        sessions: true,
-    }
+    Menu { string_bytes: if seed.is_multiple_of(8) { 1024 } else { 128 }, clocks: false, sessions: true }
 }
 
 const COOKIE: u64 = 2;

@@ -17,17 +17,6 @@ fn check(schema: &str, body: &str, want: &[&str]) {
 }
 
 #[test]
-fn names_the_clause_and_the_limit() {
-    check("map @c count", "v0: u64 = get @c\nv1: u64 = add v0, v0\nreturn", &["uprobe:x:f", "per-CPU", "@c"]);
-    check(
-        "map @c avg i64",
-        "v0: u64 = has @c\nbranch v0, b1, b1 b1: return",
-        &["uprobe:x:f", "per-CPU", "@c"],
-    );
-    check("map @h hist", "delete @h\nreturn", &["uprobe:x:f", "delete(@h)", "clear(@h)"]);
-}
-
-#[test]
 fn refuses_more_than_a_program_has() {
     // Times are never merged: all are alive until they are added up.
     let count = 100;

@@ -8,7 +8,7 @@ use model::generate::{ADDRESSES, Menu, module};
 use proptest::prelude::*;
 use weir_ir::{Effect, Module, Trigger, check::check, pass::optimise, text};
 
-const MENU: Menu = Menu { per_cpu_reads: true, string_bytes: 1024, clocks: false, sessions: true };
+const MENU: Menu = Menu { string_bytes: 1024, clocks: false, sessions: true };
 
 fn surroundings(args: [u64; 6]) -> Surroundings {
     let strings = ["", "exactly8", "a string that is longer than sixteen bytes"];

@@ -13,8 +13,6 @@ pub(crate) const ADDRESSES: [u64; 3] = [0x1000, 0x2000, 0x3000];
 /// What a random module may hold.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Menu {
-    /// Reads of per-CPU aggregations, and deletion of scalar ones.
-    pub(crate) per_cpu_reads: bool,
     /// Bytes of the longest string.
     pub(crate) string_bytes: u32,
     /// Clocks: their values differ between two runs.
@@ -337,7 +335,6 @@ impl Maker<'_> {
             self.push(Op::SetSessionCookie { value }, None, usable, insts);
             return;
         }
-        let per_cpu_reads = self.menu.per_cpu_reads;
         let map = self.dice.below(self.schema.maps.len());
         let schema = self.schema.maps[map].clone();
         let map = MapId(map as u32);
@@ -345,19 +342,13 @@ impl Maker<'_> {
         let mut key = |maker: &mut Self, insts: &mut Vec<Inst>| -> Vec<Value> {
             key_types.iter().map(|ty| maker.value(ty, usable, insts)).collect()
         };
-        let readable = per_cpu_reads || !schema.value.is_per_cpu();
         let (op, result) = match self.dice.below(6) {
-            0 if per_cpu_reads || schema.key.is_some() || !schema.value.is_per_cpu() => {
-                (Op::MapDelete { map, key: key(self, insts) }, None)
-            }
-            1 if readable || schema.key.is_some() => {
-                (Op::MapHas { map, key: key(self, insts) }, Some(Type::U64))
-            }
-            2 if readable
-                && !matches!(
-                    schema.value,
-                    MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. }
-                ) =>
+            0 => (Op::MapDelete { map, key: key(self, insts) }, None),
+            1 => (Op::MapHas { map, key: key(self, insts) }, Some(Type::U64)),
+            2 if !matches!(
+                schema.value,
+                MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. }
+            ) =>
             {
                 let ty = match &schema.value {
                     MapValue::Plain(ty) => ty.clone(),
