@@ -2,7 +2,7 @@
 //!
 //! The language of bpftrace 0.23, which is C's: `%[-+ #0][width][.precision][hh h l ll L j z t]` and one of
 //! `d i u x X o c s p f F e E g G`, and `%%`. `h` and `hh` cut an integer to 16 and 8 bits; without a modifier all 64 are
-//! printed, as 0.24 does: up to 0.23 `%d` cut to 32, and `%d` of `nsecs` was silently wrong. The front end has
+//! printed: bpftrace (0.17 to 0.27) cuts to 32, and its `%d` of `nsecs` is silently wrong. The front end has
 //! checked arguments against conversions; whatever still does not fit prints as its plain value, and a conversion
 //! without an argument prints itself.
 

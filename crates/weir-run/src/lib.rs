@@ -97,3 +97,4 @@ pub use crate::recorded::Recorded;
 pub use crate::recorded::Snapshots;
 pub use crate::running::{Ended, Running};
 pub use crate::start::{Shown, Start, View};
+pub use weir_script::fault_of as fault_of_setting;

@@ -50,6 +50,8 @@ pub struct Options {
     pub counts_hits: bool,
     /// Clauses at the two ends of a call become one program.
     pub fuses: bool,
+    /// Settings of the script, which win over its `config` block: name and value ([`crate::fault_of_setting`] says what is wrong with one).
+    pub settings: Vec<(String, String)>,
     /// Where `~` and rootless containers are looked for; none: nowhere.
     pub home: Option<PathBuf>,
 }
@@ -96,6 +98,7 @@ impl Default for Options {
             detail: Detail::default(),
             counts_hits: false,
             fuses: true,
+            settings: Vec::new(),
             home: std::env::var_os("HOME").map(PathBuf::from),
         }
     }

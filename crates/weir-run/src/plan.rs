@@ -61,7 +61,12 @@ impl Given {
         warn: &mut dyn FnMut(&SourceFile, &[Diagnostic]),
     ) -> Result<Module, Failure> {
         let mut of_script = |warnings: &[Diagnostic]| warn(&self.source, warnings);
-        let mut module = stages::front(&self.source, &self.parameters, world, &mut of_script)?;
+        let options = weir_script::Options {
+            params: self.parameters.clone(),
+            settings: self.options.settings.clone(),
+            ..weir_script::Options::default()
+        };
+        let mut module = stages::front(&self.source, &options, world, &mut of_script)?;
         let mut gates = Vec::new();
         if let Some(recording) = &self.recording {
             gates = recording.put(&mut module, world, &mut |warning| warn(&self.source, &[warning]))?;

@@ -89,7 +89,8 @@ pub fn check_triggers(
 /// Compiles a script for no process in particular, and verifies it.
 pub fn compile(source: &SourceFile, parameters: &[String], notices: &Notices) -> Result<Compiled, Failure> {
     let mut warn = |warnings: &[Diagnostic]| warned(notices, source, warnings);
-    let module = stages::front(source, parameters, &binaries(None)?, &mut warn)?;
+    let options = weir_script::Options { params: parameters.to_vec(), ..weir_script::Options::default() };
+    let module = stages::front(source, &options, &binaries(None)?, &mut warn)?;
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
     Ok(stages::back(&module, &options, None)?.0)
 }
@@ -104,7 +105,8 @@ pub fn events(attach_point: &str) -> Result<Vec<Event>, Failure> {
         }
         other => other,
     };
-    let module = stages::front(&source, &[], &world, &mut |_| ()).map_err(shown)?;
+    let module =
+        stages::front(&source, &weir_script::Options::default(), &world, &mut |_| ()).map_err(shown)?;
     let events: Vec<Event> =
         module.functions.iter().flat_map(|clause| crate::event::events(clause, &world)).collect();
     match events.is_empty() {

@@ -21,12 +21,11 @@ use crate::world::Binaries;
 /// Parses, checks and lowers; warnings go to `warn`.
 pub(crate) fn front(
     source: &SourceFile,
-    parameters: &[String],
+    options: &weir_script::Options,
     world: &Binaries,
     warn: &mut dyn FnMut(&[Diagnostic]),
 ) -> Result<Module, Failure> {
-    let options = weir_script::Options { params: parameters.to_vec(), ..weir_script::Options::default() };
-    let (mut module, warnings) = weir_script::compile(source, &options, world).map_err(Failure::Script)?;
+    let (mut module, warnings) = weir_script::compile(source, options, world).map_err(Failure::Script)?;
     warn(&warnings);
     weir_ir::pass::optimise(&mut module);
     Ok(module)

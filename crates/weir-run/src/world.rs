@@ -296,9 +296,23 @@ impl Binaries {
     }
 }
 
+/// Libraries whose functions are in libc since glibc 2.34, and which are empty there. Scripts name them still.
+fn is_in_libc(name: &str) -> bool {
+    let name = name.split(".so").next().unwrap_or_default();
+    matches!(name, "libpthread" | "libdl" | "librt" | "libutil" | "libanl")
+}
+
 impl World for Binaries {
     fn functions(&self, binary: &str, wanted: &str) -> Result<Vec<FoundFunction>, WorldError> {
-        let (path, binary) = self.open(binary).map_err(explain)?;
+        let name = binary;
+        let (mut path, mut binary) = self.open(name).map_err(explain)?;
+        if is_in_libc(name)
+            && binary.find(wanted).is_err()
+            && let Ok(libc) = self.open("libc")
+            && libc.1.find(wanted).is_ok()
+        {
+            (path, binary) = libc;
+        }
         let functions = binary.find(wanted).map_err(explain)?;
         let path = path.display().to_string();
         let mut found: Vec<FoundFunction> = Vec::with_capacity(functions.len());

@@ -1,4 +1,4 @@
-//! The `config` block → settings.
+//! The `config` block, and what is set outside of the script → settings.
 
 use weir_ir::MissingProbes;
 use weir_source::Diagnostic;
@@ -39,49 +39,81 @@ pub(crate) fn settings(
             diagnostics.push(diagnostic);
         }
     }
+    for (name, value) in &options.settings {
+        // Whoever gives them has asked for their faults.
+        let _ = set(name, &Given::of_text(value), &mut settings);
+    }
     settings
 }
 
+/// What is wrong with a setting that is given outside of a script, if anything is.
+pub fn fault_of(name: &str, value: &str) -> Option<String> {
+    let mut settings = settings(None, &Options::default(), &mut Vec::new());
+    match set(name, &Given::of_text(value), &mut settings) {
+        None => Some(format!("there is no setting `{name}`")),
+        Some(Ok(())) => None,
+        Some(Err(wanted)) => Some(format!("`{name}` must be {wanted}, not {value:?}")),
+    }
+}
+
+/// What a setting is set to.
+enum Given<'a> {
+    Number(u64),
+    Word(&'a str),
+    Other,
+}
+
+impl Given<'_> {
+    fn of_text(text: &str) -> Given<'_> {
+        text.parse().map_or(Given::Word(text), Given::Number)
+    }
+}
+
 fn apply(entry: &ConfigEntry, settings: &mut Settings) -> Result<(), Diagnostic> {
-    if entry.value.kind == ExprKind::Invalid {
-        return Ok(());
-    }
-    match entry.key.text.as_str() {
-        "max_strlen" => settings.max_strlen = number(entry, limits::MAX_STRLEN_RANGE)? as u32,
-        "max_map_keys" => settings.max_map_keys = number(entry, limits::MAX_MAP_KEYS_RANGE)? as u32,
-        "max_loop_iterations" => {
-            settings.max_loop_iterations = number(entry, limits::MAX_LOOP_ITERATIONS_RANGE)? as u32;
-        }
-        "max_probes" => settings.max_probes = number(entry, limits::MAX_PROBES_RANGE)?,
-        "missing_probes" => settings.missing_probes = missing(entry)?,
-        other => return Err(unknown(entry, other)),
-    }
-    Ok(())
-}
-
-fn number(entry: &ConfigEntry, (least, most): (u64, u64)) -> Result<u64, Diagnostic> {
-    match entry.value.kind {
-        ExprKind::Int { magnitude, negative: false } if (least..=most).contains(&magnitude) => Ok(magnitude),
-        _ => {
-            let message = format!("`{}` must be a number from {least} to {most}", entry.key.text);
-            Err(Diagnostic::error(entry.value.span, message)
-                .with_hint(format!("write `{} = {most};`", entry.key.text)))
-        }
-    }
-}
-
-fn missing(entry: &ConfigEntry) -> Result<MissingProbes, Diagnostic> {
-    let word = match &entry.value.kind {
-        ExprKind::Name(word) | ExprKind::Str(word) => word.as_str(),
-        _ => "",
+    let given = match &entry.value.kind {
+        ExprKind::Invalid => return Ok(()),
+        ExprKind::Int { magnitude, negative: false } => Given::Number(*magnitude),
+        ExprKind::Name(word) | ExprKind::Str(word) => Given::Word(word),
+        _ => Given::Other,
     };
-    match MissingProbes::NAMES.iter().find(|(_, name)| *name == word) {
-        Some((found, _)) => Ok(*found),
-        None => {
-            let message = "`missing_probes` must be `error`, `warn` or `ignore`";
-            Err(Diagnostic::error(entry.value.span, message).with_hint("write `missing_probes = \"warn\";`"))
+    let name = entry.key.text.as_str();
+    match set(name, &given, settings) {
+        None => Err(unknown(entry, name)),
+        Some(Ok(())) => Ok(()),
+        Some(Err(wanted)) => {
+            let example = wanted.rsplit([' ', '`']).find(|word| !word.is_empty()).unwrap_or_default();
+            let example = if name == "missing_probes" { "\"warn\"" } else { example };
+            let message = format!("`{name}` must be {wanted}");
+            Err(Diagnostic::error(entry.value.span, message)
+                .with_hint(format!("write `{name} = {example};`")))
         }
     }
+}
+
+/// None if there is no such setting; what it wants if it is set to something else.
+fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<(), String>> {
+    let number = |(least, most): (u64, u64)| match *given {
+        Given::Number(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("a number from {least} to {most}")),
+    };
+    Some(match name {
+        "max_strlen" => number(limits::MAX_STRLEN_RANGE).map(|n| settings.max_strlen = n as u32),
+        "max_map_keys" => number(limits::MAX_MAP_KEYS_RANGE).map(|n| settings.max_map_keys = n as u32),
+        "max_probes" => number(limits::MAX_PROBES_RANGE).map(|n| settings.max_probes = n),
+        "max_loop_iterations" => {
+            number(limits::MAX_LOOP_ITERATIONS_RANGE).map(|n| settings.max_loop_iterations = n as u32)
+        }
+        "missing_probes" => missing(given).map(|found| settings.missing_probes = found),
+        _ => return None,
+    })
+}
+
+fn missing(given: &Given<'_>) -> Result<MissingProbes, String> {
+    let found = match given {
+        Given::Word(word) => MissingProbes::NAMES.iter().find(|(_, name)| name == word),
+        _ => None,
+    };
+    found.map(|(found, _)| *found).ok_or_else(|| "`error`, `warn` or `ignore`".to_owned())
 }
 
 fn unknown(entry: &ConfigEntry, name: &str) -> Diagnostic {

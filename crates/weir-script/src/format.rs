@@ -28,6 +28,11 @@ impl Conversion {
         !self.has_length && "uxXo".contains(self.letter)
     }
 
+    /// It shows an `int`, as C has it.
+    pub(crate) fn shows_int(self) -> bool {
+        !self.has_length && "di".contains(self.letter)
+    }
+
     /// True if a value of this type can be printed so.
     pub(crate) fn takes(self, ty: &Type) -> bool {
         match ty {

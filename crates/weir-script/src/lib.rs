@@ -35,10 +35,11 @@ use weir_ir::{Module, World};
 use weir_source::{Diagnostic, Severity, SourceFile};
 
 pub use crate::check::{Checked, check};
+pub use crate::config::fault_of;
 pub use crate::lower::lower;
 pub use crate::parser::parse;
 
-/// What the command line may set; a `config` block in the script wins.
+/// What may be set outside of the script. A `config` block in it wins over the numbers, and `settings` over both.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Bytes of a string that `str` reads, its NUL included.
@@ -47,11 +48,13 @@ pub struct Options {
     pub max_map_keys: u32,
     /// `$1` and so on.
     pub params: Vec<String>,
+    /// Settings of the `config` block by their names, as bpftrace has them in its environment.
+    pub settings: Vec<(String, String)>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { max_strlen: 1024, max_map_keys: 4096, params: Vec::new() }
+        Options { max_strlen: 1024, max_map_keys: 4096, params: Vec::new(), settings: Vec::new() }
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use nix::libc::SIGCHLD;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -36,7 +36,9 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
         return print(&weir_run::syntax(source)?);
     }
     let script = Script::with_parameters(source.clone(), parameters.to_vec());
-    let front = Front::new(script, args.options(), notices(source))?;
+    let mut options = args.options();
+    options.settings = settings_of_environment()?;
+    let front = Front::new(script, options, notices(source))?;
     if args.emit == Some(Stage::Ir) {
         return print(&front.ir());
     }
@@ -61,6 +63,29 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
         start.view = Some(Box::new(Live::new(share.map(|share| share.to_string()))));
     }
     driven(run, start, None)
+}
+
+/// Settings that bpftrace has in its environment, with the names that they had before.
+const OF_ENVIRONMENT: [(&str, &str); 7] = [
+    ("BPFTRACE_STRLEN", "max_strlen"),
+    ("BPFTRACE_MAX_STRLEN", "max_strlen"),
+    ("BPFTRACE_MAP_KEYS_MAX", "max_map_keys"),
+    ("BPFTRACE_MAX_MAP_KEYS", "max_map_keys"),
+    ("BPFTRACE_MAX_PROBES", "max_probes"),
+    ("BPFTRACE_MISSING_PROBES", "missing_probes"),
+    ("WEIR_MAX_LOOP_ITERATIONS", "max_loop_iterations"),
+];
+
+fn settings_of_environment() -> Result<Vec<(String, String)>, Failure> {
+    let mut settings = Vec::new();
+    for (variable, name) in OF_ENVIRONMENT {
+        let Ok(value) = std::env::var(variable) else { continue };
+        if let Some(fault) = weir_run::fault_of_setting(name, &value) {
+            return Err(Failure::Usage(anyhow!("{variable}: {fault}")));
+        }
+        settings.push((name.to_owned(), value));
+    }
+    Ok(settings)
 }
 
 /// Records the events that `args` names. The error comes with the attach points that its spans are in.

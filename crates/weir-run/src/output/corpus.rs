@@ -165,7 +165,8 @@ fn faults(source: &SourceFile, diagnostics: &[Diagnostic]) -> String {
 fn found(case: &Case) -> (&'static str, String) {
     let source = SourceFile { name: "case".into(), text: case.script.clone() };
     let world = binaries(None).expect("this machine's files");
-    let module = match stages::front(&source, &case.parameters, &world, &mut |_| ()) {
+    let options = weir_script::Options { params: case.parameters.clone(), ..weir_script::Options::default() };
+    let module = match stages::front(&source, &options, &world, &mut |_| ()) {
         Ok(module) => module,
         Err(Failure::Script(diagnostics)) => return ("error", faults(&source, &diagnostics)),
         Err(other) => panic!("{}: {other:?}", case.name),

@@ -134,6 +134,9 @@ impl Lowering<'_> {
             if conversion.shows_bits() && bits < 64 && operand.ty == Type::I64 {
                 operand = self.without_sign(&operand, bits);
             }
+            if conversion.shows_int() && self.is_register(arg) {
+                operand = self.int_of_register(&operand);
+            }
             values.push(operand.value());
             fields.push(Field { offset, ty: operand.ty.clone() });
             offset += operand.ty.bytes();

@@ -230,6 +230,33 @@ impl Lowering<'_> {
         }
     }
 
+    /// It is what a register held at the probe, whose width nobody has said.
+    pub(super) fn is_register(&self, expr: &Expr) -> bool {
+        let ExprKind::Name(name) = &expr.kind else { return false };
+        match builtin::variable(name).map(|row| row.ir) {
+            Some(Builtin::Arg(index)) => !self.target.arguments.contains_key(&index),
+            Some(ir) => matches!(ir, Builtin::Register(_)),
+            None => false,
+        }
+    }
+
+    /// A register's number as an `int`, where it can be one: whoever leaves an `int` of 32 bits there leaves 0 in the others, as a rule, also
+    /// of a negative number. A number that 32 bits do not hold is as it is.
+    pub(super) fn int_of_register(&mut self, operand: &Operand) -> Operand {
+        let value = operand.value();
+        let bin = |this: &mut Self, op, a, b: i64| {
+            let b = this.int(b, Type::I64).value();
+            this.blocks.value(Op::Bin(op, a, b), Type::I64)
+        };
+        // 1 if exactly bit 31 of those from there on is set.
+        let above = bin(self, BinOp::LShr, value, 31);
+        let one = self.int(1, Type::I64).value();
+        let is_negative = self.blocks.value(Op::Cmp(CmpOp::Eq, above, one), Type::I64);
+        let borrowed = bin(self, BinOp::Shl, is_negative, 32);
+        let value = self.blocks.value(Op::Bin(BinOp::Sub, value, borrowed), Type::I64);
+        Operand::one(value, Type::I64)
+    }
+
     fn binary(&mut self, expr: &Expr, op: BinaryOp, left_expr: &Expr, right_expr: &Expr) -> Operand {
         let (left, right) = (left_expr, right_expr);
         if op.is_logical() {

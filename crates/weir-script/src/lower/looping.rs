@@ -21,6 +21,9 @@ pub(super) struct Loop {
     continues: Vec<Edge>,
 }
 
+/// Where something is so, and where it is not.
+type Ways = (Vec<Edge>, Vec<Edge>);
+
 /// A name that no variable of a script has: the number of a `for` loop's round.
 const ROUND: &str = "";
 
@@ -117,7 +120,7 @@ impl Lowering<'_> {
         &mut self,
         stmt: &Stmt,
         assigned: &HashSet<&str>,
-        asks: &mut dyn FnMut(&mut Self) -> (Vec<Edge>, Vec<Edge>),
+        asks: &mut dyn FnMut(&mut Self) -> Ways,
         body: &mut dyn FnMut(&mut Self),
         ends: &mut dyn FnMut(&mut Self),
     ) {

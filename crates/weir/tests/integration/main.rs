@@ -29,6 +29,7 @@ mod returns;
 mod screen;
 mod sessions;
 mod symbols;
+mod tools;
 mod trace;
 mod tracepoint;
 mod triggers;

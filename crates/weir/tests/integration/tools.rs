@@ -1,0 +1,272 @@
+//! The tools for user space that bpftrace's package ships, as they are: weir prints what bpftrace prints, times aside.
+//!
+//! Not theirs, but read where the package puts them. Each is run by both on a workload of its own, one after the other.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use testkit::target::{self, Source};
+use testkit::{skip, wait};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A tool's file, and whether bpftrace runs here; else the reason is recorded.
+fn tool(name: &str) -> Option<PathBuf> {
+    let path = Path::new("/usr/sbin").join(format!("{name}.bt"));
+    let runs = |output: Output| output.status.success().then_some(()).ok_or(output);
+    let asked = Command::new("bpftrace").args(["-e", "BEGIN { exit(); }"]).output();
+    let why = match asked.map(runs) {
+        _ if !path.exists() => format!("{} is not there", path.display()),
+        Ok(Ok(())) => return Some(path),
+        Ok(Err(output)) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        Err(error) => format!("bpftrace: {error}"),
+    };
+    skip::skip("tools", why);
+    None
+}
+
+fn command(program: &str, tool: &Path) -> Command {
+    let mut command = Command::new(program);
+    // What a stripped library does not name is left out by both.
+    command.env("BPFTRACE_MISSING_PROBES", "ignore").arg(tool).stdin(Stdio::null());
+    command
+}
+
+/// What both print of a command, as far as it is the tool's. The path of the command has no blanks.
+fn both(tool: &Path, cmd: &str) -> [String; 2] {
+    ["bpftrace", env!("CARGO_BIN_EXE_weir")].map(|program| {
+        let output = command(program, tool).args(["-c", cmd]).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{program} {}: {err}", tool.display());
+        let is_own = |line: &&str| !line.starts_with("Attaching ") && !line.trim().is_empty();
+        out.lines().filter(is_own).map(|line| format!("{line}\n")).collect()
+    })
+}
+
+/// The words of each line, but for those in these columns.
+fn without(text: &str, columns: &[usize]) -> Vec<Vec<String>> {
+    let words = |line: &str| {
+        let words = line.split_whitespace().enumerate().filter(|(column, _)| !columns.contains(column));
+        words.map(|(_, word)| word.to_owned()).collect()
+    };
+    text.lines().map(words).collect()
+}
+
+#[track_caller]
+fn check_same([theirs, ours]: [String; 2], columns: &[usize], least: usize) {
+    assert_eq!(without(&ours, columns), without(&theirs, columns), "{ours}\n{theirs}");
+    assert!(ours.lines().count() >= least, "{ours}");
+}
+
+/// Python's own, by a path without blanks.
+fn python() -> Option<&'static str> {
+    let there = ["/usr/bin/python3"].into_iter().find(|path| Path::new(path).exists());
+    if there.is_none() {
+        skip::skip("tools", "there is no /usr/bin/python3");
+    }
+    there
+}
+
+/// A file with this text, at a path without blanks.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("weir-tools-{}-{name}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn gethostlatency() {
+    let (Some(tool), Some(python)) = (tool("gethostlatency"), python()) else { return };
+    let script = file(
+        "hosts.py",
+        "import socket\nfor host in ['localhost', '127.0.0.1', 'localhost']:\n    socket.getaddrinfo(host, 80)\n",
+    );
+    let both = both(&tool, &format!("{python} {}", script.display()));
+    std::fs::remove_file(script).unwrap();
+    // Time, process, latency.
+    check_same(both, &[0, 1, 3], 5);
+}
+
+#[test]
+fn threadsnoop() {
+    let Some(tool) = tool("threadsnoop") else { return };
+    let source = "#include <pthread.h>\nvoid *worker(void *unused) { return unused; }\nint main(void) { pthread_t thread; \
+                  for (int i = 0; i < 3; i++) { pthread_create(&thread, 0, worker, 0); pthread_join(thread, 0); } return 0; }\n";
+    let built = target::build("threads", Source::Text(source), &["-O1", "-rdynamic", "-pthread"]);
+    let program = file("threads", "");
+    std::fs::copy(built, &program).unwrap();
+    // bpftrace finds no function of libc's in the libpthread that it names.
+    let text = std::fs::read_to_string(&tool).unwrap().replace("libpthread", "libc");
+    let theirs = file("threadsnoop.bt", &text);
+    let command = program.display().to_string();
+    let [theirs_printed, _] = both(&theirs, &command);
+    let output =
+        self::command(env!("CARGO_BIN_EXE_weir"), &tool).args(["-q", "-c", &command]).output().unwrap();
+    let ours: String = { String::from_utf8_lossy(&output.stdout) }
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| format!("{line}\n"))
+        .collect();
+    [program, theirs].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    assert_eq!(ours.matches(" worker\n").count(), 3, "{ours}");
+    // Time, process, and the function, which bpftrace does not name once the process has ended.
+    check_same([theirs_printed, ours], &[0, 1, 3], 4);
+}
+
+/// A handshake, and a message, between two ends in one process.
+const TLS: &str = "\
+import ssl, sys
+server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); server.load_cert_chain(sys.argv[1])
+client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT); client.check_hostname = False; client.verify_mode = ssl.CERT_NONE
+there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+ends = [client.wrap_bio(there, back), server.wrap_bio(back, there, server_side=True)]
+waiting = list(ends)
+while waiting:
+    for end in list(waiting):
+        try: end.do_handshake(); waiting.remove(end)
+        except ssl.SSLWantReadError: pass
+ends[0].write(b'hello'); ends[1].read()
+";
+
+/// What runs [`TLS`], and the files to be removed.
+fn tls() -> Option<(String, [PathBuf; 2])> {
+    let python = python()?;
+    let [script, certificate] = [file("tls.py", TLS), file("tls.pem", "")];
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=weir", "-keyout",
+    ]);
+    openssl.arg(&certificate).arg("-out").arg(certificate.with_extension("crt"));
+    match openssl.output() {
+        Ok(output) if output.status.success() => {}
+        other => {
+            skip::skip("tools", format!("openssl req: {other:?}"));
+            return None;
+        }
+    }
+    let both =
+        [&certificate, &certificate.with_extension("crt")].map(|path| std::fs::read_to_string(path).unwrap());
+    std::fs::write(&certificate, both.concat()).unwrap();
+    std::fs::remove_file(certificate.with_extension("crt")).unwrap();
+    Some((format!("{python} {} {}", script.display(), certificate.display()), [script, certificate]))
+}
+
+#[test]
+fn sslsnoop() {
+    let Some(tool) = tool("sslsnoop") else { return };
+    let Some((command, files)) = tls() else { return };
+    let both = both(&tool, &command);
+    files.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    // Time, thread, latency.
+    check_same(both, &[0, 1, 3], 6);
+}
+
+#[test]
+fn ssllatency() {
+    let Some(tool) = tool("ssllatency") else { return };
+    let Some((command, files)) = tls() else { return };
+    let both = both(&tool, &command);
+    files.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    // bpftrace prints functions of a process that has ended as addresses.
+    let counts = |text: &str| -> Vec<String> {
+        let is_count = |line: &&str| line.starts_with("@stat");
+        let count = |line: &str| {
+            let (map, rest) = line.split_once('[').unwrap_or_default();
+            format!(
+                "{map} {}",
+                rest.split([' ', ',']).skip_while(|word| *word != "count").nth(1).unwrap_or_default()
+            )
+        };
+        let mut counts: Vec<String> = text.lines().filter(is_count).map(count).collect();
+        counts.sort();
+        counts
+    };
+    let [theirs, ours] = &both;
+    assert_eq!(counts(ours), counts(theirs), "{ours}\n{theirs}");
+    assert!(counts(ours).len() == 2 && ours.contains("@hist[SSL_do_handshake]:"), "{ours}");
+}
+
+/// What a tracer prints of lines that are typed into a shell on a terminal.
+fn typed(program: &str, tool: &Path) -> String {
+    let [out, fifo] = [file("readline.out", ""), file("readline.fifo", "")];
+    std::fs::remove_file(&fifo).unwrap();
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+    // `script` gives the shell a terminal; what it reads comes through the fifo.
+    let line = format!("exec 3<>{0}; script -qc '/bin/bash --norc -i' /dev/null <{0}", fifo.display());
+    let mut terminal = Command::new("sh");
+    terminal.args(["-c", &line]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut terminal = Ended(terminal.spawn().unwrap());
+    let first = terminal.0.id() as i32;
+    let is_shell = |pid: &i32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.starts_with(b"/bin/bash\0--norc\0-i\0")
+    };
+    let shell = || with_children(first).into_iter().find(is_shell);
+    assert!(wait::until(DEADLINE, || shell().is_some()), "no shell");
+    let mut tracer = command(program, tool);
+    tracer.args(["-p", &shell().unwrap().to_string()]).stderr(Stdio::null());
+    // Else it writes when it ends.
+    tracer.args(["-B", "line"].iter().filter(|_| program == "bpftrace"));
+    tracer.stdout(std::fs::File::create(&out).unwrap());
+    let mut tracer = Ended(tracer.spawn().unwrap());
+    let printed = || std::fs::read_to_string(&out).unwrap_or_default();
+    // The heading is printed before the probe is in: lines are typed until one is seen.
+    let is_seen = wait::until(DEADLINE, || {
+        std::fs::write(&fifo, "echo typed\n").unwrap();
+        wait::until(Duration::from_millis(500), || printed().contains("echo typed"))
+    });
+    assert!(is_seen, "{program}: {}", printed());
+    std::fs::write(&fifo, "exit\n").unwrap();
+    terminal.0.wait().unwrap();
+    // weir ends with the shell, and may have ended.
+    let _ = kill(Pid::from_raw(tracer.0.id() as i32), Signal::SIGINT);
+    tracer.0.wait().unwrap();
+    let text = printed();
+    [out, fifo].iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    text
+}
+
+#[test]
+fn bashreadline() {
+    let Some(tool) = tool("bashreadline") else { return };
+    // Time, process; and how often the line was typed.
+    let lines = |text: &str| -> Vec<Vec<String>> {
+        let is_own = |line: &&str| !line.starts_with("Attaching ") && !line.trim().is_empty();
+        let own: String = text.lines().filter(is_own).map(|line| format!("{line}\n")).collect();
+        let mut lines = without(&own, &[0, 1]);
+        lines.dedup();
+        lines
+    };
+    let [theirs, ours] =
+        ["bpftrace", env!("CARGO_BIN_EXE_weir")].map(|program| lines(&typed(program, &tool)));
+    assert_eq!(ours, theirs);
+    assert!(ours.contains(&vec!["echo".to_owned(), "typed".to_owned()]), "{ours:?}");
+}
+
+/// A child that does not outlive the test, nor do its own.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            with_children(self.0.id() as i32)
+                .into_iter()
+                .for_each(|pid| _ = kill(Pid::from_raw(pid), Signal::SIGKILL));
+            let _ = self.0.wait();
+        }
+    }
+}
+
+fn children(pid: i32) -> Vec<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+fn with_children(pid: i32) -> Vec<i32> {
+    let mut all = vec![pid];
+    children(pid).into_iter().for_each(|child| all.extend(with_children(child)));
+    all
+}
