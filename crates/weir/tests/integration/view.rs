@@ -104,19 +104,17 @@ impl Lttng {
 }
 
 impl Lttng {
-    /// A trace that says how many events were lost. LTTng's count goes back now and then (a writer reads it before another adds to it, and
+    /// A trace that says how much was lost. LTTng's count goes back now and then (a writer reads it before another adds to it, and
     /// writes it later), which babeltrace2 prints as some 2^64 events: such a trace is recorded again.
-    fn record_losing(&self) -> PathBuf {
-        for attempt in 0..10 {
-            let name = format!("process{attempt}");
-            let channel = ["--buffers-pid", "--subbuf-size=4096", "--num-subbuf=2"];
-            let folder = self.record(&name, &channel, &[], 2000);
+    fn record_losing(&self, name: &str, channel: &[&str], contexts: &[&str]) -> PathBuf {
+        for attempt in 0..20 {
+            let folder = self.record(&format!("{name}{attempt}"), channel, contexts, 2000);
             let said = babeltrace2(&[], &folder).stderr;
             if !String::from_utf8_lossy(&said).contains("discarded 184467") {
                 return folder;
             }
         }
-        panic!("LTTng's count of lost events went back in ten traces");
+        panic!("LTTng's count of what was lost went back in twenty traces");
     }
 }
 
@@ -163,13 +161,14 @@ fn traces_of_lttng_s_are_printed_as_babeltrace2_prints_them() {
     let folders = babeltrace2(&["--clock-gmt"], &plain);
     assert!(String::from_utf8_lossy(&folders.stdout).contains("procname = \"fields-"));
     // Rings of a process, too small: events are lost, and both say how many.
-    let small = lttng.record_losing();
+    let small =
+        lttng.record_losing("process", &["--buffers-pid", "--subbuf-size=4096", "--num-subbuf=2"], &[]);
     check(&small, 10);
     let lost = weir(&[], &small);
     assert!(String::from_utf8_lossy(&lost.stderr).contains("WARNING: Tracer discarded"), "nothing was lost");
     // Rings that overwrite: packets are lost.
     let flight = ["--overwrite", "--subbuf-size=4096", "--num-subbuf=2"];
-    check(&lttng.record("flight", &flight, &["vtid"], 2000), 10);
+    check(&lttng.record_losing("flight", &flight, &["vtid"]), 10);
     // A ring's files that are begun anew.
     let files = ["--subbuf-size=16384", "--num-subbuf=8", "--tracefile-size=32768", "--tracefile-count=64"];
     check(&lttng.record("files", &files, &[], 500), 100);
