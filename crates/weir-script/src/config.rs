@@ -40,7 +40,7 @@ pub(crate) fn settings(
         }
     }
     for (name, value) in &options.settings {
-        // Whoever gives them has asked for their faults.
+        // Their faults were reported where they come from (`fault_of`).
         let _ = set(name, &Given::of_text(value), &mut settings);
     }
     settings

@@ -240,7 +240,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A register's number as an `int`, where it can be one: whoever leaves an `int` of 32 bits there leaves 0 in the others, as a rule, also
+    /// A register's number as an `int`, where it can be one: compilers that leave an `int` of 32 bits there leave 0 in the others, as a rule, also
     /// of a negative number. A number that 32 bits do not hold is as it is.
     pub(super) fn int_of_register(&mut self, operand: &Operand) -> Operand {
         let value = operand.value();
