@@ -16,7 +16,7 @@ use crate::{CodegenError, limits};
 /// The instructions of one program, which may use so much stack. Virtual registers must be gone. What it calls stands behind the
 /// last of them.
 pub(crate) fn assemble(clause: &str, mut code: Code, stack_max: u32) -> Result<Vec<Insn>, CodegenError> {
-    let stack = layout(code.insts.iter(), &code.objects, Area::Stack);
+    let stack = layout(code.insts.iter(), code.labels, &code.objects, Area::Stack);
     if stack.bytes > stack_max {
         return Err(CodegenError::Stack { clause: clause.into(), bytes: stack.bytes, max: stack_max });
     }

@@ -27,7 +27,7 @@ mod string;
 mod symbol;
 
 use weir_ebpf::insn::{alu, jmp};
-use weir_ebpf::{helper, kfunc, pt_regs};
+use weir_ebpf::{HelperId, helper, kfunc, pt_regs};
 use weir_event::Type;
 use weir_ir::dominators::Dominators;
 use weir_ir::{
@@ -287,32 +287,15 @@ impl<'a> Lower<'a> {
                 self.insts.push(Inst::CallKernel(kfunc::SESSION_COOKIE));
                 self.insts.push(Inst::Load { dst: result, from: Place::Reg(R0, 0) });
             }
-            Builtin::Pid => {
-                self.call(helper::GET_CURRENT_PID_TGID, &[]);
-                self.mov(result, R0);
-                self.alu(alu::RSH, result, Src::Imm(32));
-            }
-            Builtin::Tid => {
-                self.call(helper::GET_CURRENT_PID_TGID, &[]);
-                self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
-            }
+            Builtin::Pid => self.high_half(result, helper::GET_CURRENT_PID_TGID),
+            Builtin::Tid => self.low_half(result, helper::GET_CURRENT_PID_TGID),
             Builtin::Cpu => {
                 self.call(helper::GET_SMP_PROCESSOR_ID, &[]);
                 self.mov(result, R0);
             }
-            Builtin::Uid => {
-                self.call(helper::GET_CURRENT_UID_GID, &[]);
-                self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
-            }
-            Builtin::Gid => {
-                self.call(helper::GET_CURRENT_UID_GID, &[]);
-                self.mov(result, R0);
-                self.alu(alu::RSH, result, Src::Imm(32));
-            }
-            Builtin::Random => {
-                self.call(helper::GET_PRANDOM_U32, &[]);
-                self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
-            }
+            Builtin::Uid => self.low_half(result, helper::GET_CURRENT_UID_GID),
+            Builtin::Gid => self.high_half(result, helper::GET_CURRENT_UID_GID),
+            Builtin::Random => self.low_half(result, helper::GET_PRANDOM_U32),
             Builtin::Cgroup => {
                 self.call(helper::GET_CURRENT_CGROUP_ID, &[]);
                 self.mov(result, R0);
@@ -337,6 +320,19 @@ impl<'a> Lower<'a> {
             Builtin::Comm => unreachable!("comm is a string"),
         }
         result
+    }
+
+    /// The upper 32 bits of what a helper without arguments answers.
+    fn high_half(&mut self, result: Reg, helper: HelperId) {
+        self.call(helper, &[]);
+        self.mov(result, R0);
+        self.alu(alu::RSH, result, Src::Imm(32));
+    }
+
+    /// The lower ones.
+    fn low_half(&mut self, result: Reg, helper: HelperId) {
+        self.call(helper, &[]);
+        self.insts.push(Inst::Mov32 { dst: result, src: Src::Reg(R0) });
     }
 
     /// Reads into a word of zeros: integers are little endian, so that it is the zero-extended value.

@@ -1,10 +1,10 @@
 //! Where memory objects lie within their area.
 //!
 //! An object is wanted from the first to the last instruction that names it: what lies between may reach it by an
-//! address. What was named before a loop, and is in it, is wanted to the loop's end. Objects that are never wanted at the same time share bytes. First fit, in the order of first use.
+//! address. What was named before a loop, and is in it, is wanted to the loop's end. Objects that are never wanted at the same time
+//! share bytes. First fit, in the order of first use.
 
-use crate::lir::{Area, Inst, Label, Object};
-use std::collections::HashMap;
+use crate::lir::{Area, ByLabel, Inst, Object};
 
 #[derive(Debug)]
 pub(crate) struct Layout {
@@ -14,15 +14,20 @@ pub(crate) struct Layout {
     pub(crate) bytes: u32,
 }
 
-/// Places the objects of one area.
-pub(crate) fn layout<'a>(insts: impl Iterator<Item = &'a Inst>, objects: &[Object], area: Area) -> Layout {
+/// Places the objects of one area. `labels`: how many the function has.
+pub(crate) fn layout<'a>(
+    insts: impl Iterator<Item = &'a Inst>,
+    labels: u32,
+    objects: &[Object],
+    area: Area,
+) -> Layout {
     let mut wanted: Vec<Option<(usize, usize)>> = vec![None; objects.len()];
-    let mut labels: HashMap<Label, usize> = HashMap::new();
+    let mut labels: ByLabel<usize> = ByLabel::new(labels);
     for (at, inst) in insts.enumerate() {
         if let Inst::Label(label) = inst {
-            labels.insert(*label, at);
+            labels.set(*label, at);
         }
-        if let Some(&head) = inst.target().and_then(|target| labels.get(&target)) {
+        if let Some(head) = inst.target().and_then(|target| labels.get(target)) {
             wanted
                 .iter_mut()
                 .flatten()
@@ -65,7 +70,7 @@ pub(crate) fn layout<'a>(insts: impl Iterator<Item = &'a Inst>, objects: &[Objec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lir::ObjectId;
+    use crate::lir::{Label, ObjectId};
 
     #[test]
     fn what_is_wanted_in_every_round_keeps_its_bytes() {
@@ -74,7 +79,7 @@ mod tests {
         // 0 is made before the loop and read first in it; 1 comes and goes in each round; 2 is of what follows.
         let head = Label(0);
         let insts = [touch(0), Inst::Label(head), touch(0), touch(1), Inst::Jump(head), touch(2)];
-        let Layout { offsets, bytes } = layout(insts.iter(), &objects, Area::Stack);
+        let Layout { offsets, bytes } = layout(insts.iter(), 1, &objects, Area::Stack);
         assert_eq!((offsets, bytes), (vec![0, 8, 0], 16));
     }
 
@@ -84,7 +89,7 @@ mod tests {
         let touch = |object| Inst::Touch(ObjectId(object));
         // 0 and 1 together, then 1 and 2, then 3 alone.
         let insts = [touch(0), touch(1), touch(0), touch(2), touch(1), touch(2), touch(3)];
-        let Layout { offsets, bytes } = layout(insts.iter(), &objects, Area::Stack);
+        let Layout { offsets, bytes } = layout(insts.iter(), 1, &objects, Area::Stack);
         assert_eq!(offsets, [0, 24, 0, 0]);
         assert_eq!(bytes, 32);
     }

@@ -1,3 +1,4 @@
+//! The words between front ends and code generation: typed, in SSA form.
 //!
 //! A front end builds a [`Module`]; passes rewrite it; weir-codegen turns it into an eBPF object. The IR says
 //! *what* a probe does (add to an aggregation, emit a record), not *how* in eBPF: look-ups, null checks and
@@ -36,7 +37,7 @@ use weir_event::{Schema, StackForm, Type};
 use weir_source::Span;
 
 pub use crate::automaton::Automaton;
-pub use crate::ops::{Effect, fits, leaves};
+pub use crate::ops::{Effect, compared, fits, leaves};
 pub use crate::world::{
     ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
     PlaceSpec, Step, World, WorldError,

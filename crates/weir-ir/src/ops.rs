@@ -312,6 +312,11 @@ impl Builtin {
     ];
 }
 
+/// The bytes of a text that [`Op::StrEq`] compares.
+pub fn compared(text: &[u8], first: Option<u32>) -> &[u8] {
+    &text[..first.map_or(text.len(), |first| text.len().min(first as usize))]
+}
+
 /// The types in a row that a value of type `ty` is made of, without tuples.
 pub fn leaves(ty: &Type) -> Vec<&Type> {
     match ty {

@@ -52,7 +52,7 @@ pub fn fault_of(name: &str, value: &str) -> Option<String> {
     match set(name, &Given::of_text(value), &mut settings) {
         None => Some(format!("there is no setting `{name}`")),
         Some(Ok(())) => None,
-        Some(Err(wanted)) => Some(format!("`{name}` must be {wanted}, not {value:?}")),
+        Some(Err(wanted)) => Some(format!("`{name}` must be {}, not {value:?}", wanted.text)),
     }
 }
 
@@ -80,21 +80,25 @@ fn apply(entry: &ConfigEntry, settings: &mut Settings) -> Result<(), Diagnostic>
     match set(name, &given, settings) {
         None => Err(unknown(entry, name)),
         Some(Ok(())) => Ok(()),
-        Some(Err(wanted)) => {
-            let example = wanted.rsplit([' ', '`']).find(|word| !word.is_empty()).unwrap_or_default();
-            let example = if name == "missing_probes" { "\"warn\"" } else { example };
-            let message = format!("`{name}` must be {wanted}");
+        Some(Err(Wanted { text, example })) => {
+            let message = format!("`{name}` must be {text}");
             Err(Diagnostic::error(entry.value.span, message)
                 .with_hint(format!("write `{name} = {example};`")))
         }
     }
 }
 
+/// What a setting takes, for messages.
+struct Wanted {
+    text: String,
+    example: String,
+}
+
 /// None if there is no such setting; what it wants if it is set to something else.
-fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<(), String>> {
+fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<(), Wanted>> {
     let number = |(least, most): (u64, u64)| match *given {
         Given::Number(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("a number from {least} to {most}")),
+        _ => Err(Wanted { text: format!("a number from {least} to {most}"), example: most.to_string() }),
     };
     Some(match name {
         "max_strlen" => number(limits::MAX_STRLEN_RANGE).map(|n| settings.max_strlen = n as u32),
@@ -108,12 +112,13 @@ fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<
     })
 }
 
-fn missing(given: &Given<'_>) -> Result<MissingProbes, String> {
+fn missing(given: &Given<'_>) -> Result<MissingProbes, Wanted> {
     let found = match given {
         Given::Word(word) => MissingProbes::NAMES.iter().find(|(_, name)| name == word),
         _ => None,
     };
-    found.map(|(found, _)| *found).ok_or_else(|| "`error`, `warn` or `ignore`".to_owned())
+    let wanted = || Wanted { text: "`error`, `warn` or `ignore`".to_owned(), example: "\"warn\"".to_owned() };
+    found.map(|(found, _)| *found).ok_or_else(wanted)
 }
 
 fn unknown(entry: &ConfigEntry, name: &str) -> Diagnostic {

@@ -30,7 +30,6 @@ mod lower;
 
 mod limits;
 
-use weir_event::Action;
 use weir_ir::{Module, World};
 use weir_source::{Diagnostic, Severity, SourceFile};
 
@@ -73,13 +72,7 @@ pub fn compile(
     diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
     let sound = diagnostics.iter().all(|d| d.severity == Severity::Warning);
     let Some(checked) = checked.filter(|_| sound) else { return Err(diagnostics) };
-    let mut module = lower(&script, &checked);
-    for action in &mut module.schema.actions {
-        if let Action::LoopEnded { line, .. } = action {
-            // The lowering has its place in the text.
-            *line = 1 + file.text[..*line as usize].matches('\n').count() as u32;
-        }
-    }
+    let module = lower(file, &script, &checked);
     for function in &module.functions {
         let (values, blocks) = (function.types.len(), function.blocks.len());
         if values > limits::FUNCTION_VALUES_MAX || blocks > limits::FUNCTION_BLOCKS_MAX {

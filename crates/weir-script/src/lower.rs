@@ -17,19 +17,21 @@ use std::collections::HashMap;
 
 use weir_event::{Action, Schema};
 use weir_ir::{ActionId, Function, MapId, Module};
+use weir_source::SourceFile;
 
 use crate::ast::{Clause, Script};
 use crate::check::{Checked, Target};
 use crate::lower::block::{Blocks, Slot};
 use crate::lower::looping::Loop;
 
-/// The IR of a script. `checked` must be of this script.
-pub fn lower(script: &Script, checked: &Checked) -> Module {
+/// The IR of a script. Both must be of this file, and `checked` of this script.
+pub fn lower(file: &SourceFile, script: &Script, checked: &Checked) -> Module {
     let mut actions = Actions::default();
     let mut functions = Vec::new();
     for (clause, targets) in script.clauses.iter().zip(&checked.targets) {
         for target in targets {
             let mut lowering = Lowering {
+                file,
                 checked,
                 target,
                 actions: &mut actions,
@@ -70,6 +72,7 @@ impl Actions {
 
 /// The lowering of one function.
 struct Lowering<'a> {
+    file: &'a SourceFile,
     checked: &'a Checked,
     target: &'a Target,
     actions: &'a mut Actions,

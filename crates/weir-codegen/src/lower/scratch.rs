@@ -134,7 +134,8 @@ fn claim(
     leave: Label,
     leave_with_scratch: Label,
 ) -> Result<Reg, CodegenError> {
-    let Layout { offsets, bytes } = layout(segments.iter().flatten(), &lower.objects, Area::Scratch);
+    let Layout { offsets, bytes } =
+        layout(segments.iter().flatten(), lower.labels, &lower.objects, Area::Scratch);
     if bytes > limits::SCRATCH_BYTES_MAX {
         return Err(CodegenError::Scratch { clause: lower.function.name.clone(), bytes });
     }

@@ -8,7 +8,7 @@ use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp};
 use weir_ebpf::kfunc::{self, TEXT_BYTES_MAX, TextTest};
 use weir_event::Type;
-use weir_ir::{Builtin, Op, Value};
+use weir_ir::{Builtin, Op, Value, compared};
 
 use super::build::Arg;
 use super::{Held, Lower};
@@ -126,9 +126,7 @@ impl<'a> Lower<'a> {
             Held::Text(text) => Some(text),
             _ => None,
         };
-        let of = |text: &'a str| {
-            &text.as_bytes()[..text.len().min(first.map_or(usize::MAX, |first| first as usize))]
-        };
+        let of = |text: &'a str| compared(text.as_bytes(), first);
         match (text(self, a), text(self, b)) {
             (Some(a), Some(b)) if of(a) == of(b) => {}
             (Some(_), Some(_)) => self.insts.push(Inst::Jump(no)),

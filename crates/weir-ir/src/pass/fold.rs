@@ -12,7 +12,7 @@
 use weir_event::Type;
 
 use super::substitute::Substitution;
-use crate::{BinOp, CmpOp, Function, Inst, Op, Value, fits};
+use crate::{BinOp, CmpOp, Function, Inst, Op, Value, compared, fits};
 
 /// True if anything changed.
 pub fn run(function: &mut Function) -> bool {
@@ -161,14 +161,11 @@ impl Folder {
     }
 
     fn fold_str_eq(&self, a: Value, b: Value, negate: bool, first: Option<u32>) -> Folded {
-        let of = |text: &'_ str| {
-            text.as_bytes()[..text.len().min(first.map_or(usize::MAX, |first| first as usize))].to_vec()
-        };
         match (self.known(a), self.known(b)) {
             _ if a == b => Folded::Op(Op::Int(i64::from(!negate))),
-            (Some(Op::Str(x)), Some(Op::Str(y))) => {
-                Folded::Op(Op::Int(i64::from((of(x) == of(y)) != negate)))
-            }
+            (Some(Op::Str(x)), Some(Op::Str(y))) => Folded::Op(Op::Int(i64::from(
+                (compared(x.as_bytes(), first) == compared(y.as_bytes(), first)) != negate,
+            ))),
             _ => Folded::Same,
         }
     }

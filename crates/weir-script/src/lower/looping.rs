@@ -131,8 +131,9 @@ impl Lowering<'_> {
         let may_loop = self.blocks.value(Op::MayLoop, Type::I64);
         let (goes_on, is_over) = self.branch(may_loop);
         self.merge(vec![is_over], scope, &[]);
-        let clause = self.target.name.clone();
-        self.emit_at(stmt.span.start, Action::LoopEnded { clause, line: stmt.span.start }, Vec::new());
+        let (clause, start) = (self.target.name.clone(), stmt.span.start);
+        let line = 1 + self.file.text[..start as usize].matches('\n').count() as u32;
+        self.emit_at(start, Action::LoopEnded { clause, line }, Vec::new());
         self.blocks.finish();
         self.merge(vec![goes_on], scope, &[]);
         self.loops.push(Loop { breaks: no, continues: Vec::new() });

@@ -81,12 +81,9 @@ impl Parser<'_> {
     }
 
     fn if_stmt(&mut self) -> StmtKind {
-        self.bump();
-        let condition = self.expr();
-        if !self.recovers_at_brace() {
+        let Some((condition, then)) = self.expr_and_block("the condition of `if`") else {
             return StmtKind::Invalid;
-        }
-        let Some(then) = self.braced("the condition of `if`") else { return StmtKind::Invalid };
+        };
         let otherwise = self.otherwise();
         StmtKind::If { condition, then, otherwise }
     }
@@ -108,26 +105,26 @@ impl Parser<'_> {
         kind
     }
 
-    fn while_stmt(&mut self) -> StmtKind {
+    /// A keyword's expression and block; `what` is the expression to a reader.
+    fn expr_and_block(&mut self, what: &str) -> Option<(Expr, Block)> {
         self.bump();
-        let condition = self.expr();
+        let expr = self.expr();
         if !self.recovers_at_brace() {
-            return StmtKind::Invalid;
+            return None;
         }
-        match self.braced("the condition of `while`") {
-            Some(body) => StmtKind::While { condition, body },
+        Some((expr, self.braced(what)?))
+    }
+
+    fn while_stmt(&mut self) -> StmtKind {
+        match self.expr_and_block("the condition of `while`") {
+            Some((condition, body)) => StmtKind::While { condition, body },
             None => StmtKind::Invalid,
         }
     }
 
     fn unroll_stmt(&mut self) -> StmtKind {
-        self.bump();
-        let count = self.expr();
-        if !self.recovers_at_brace() {
-            return StmtKind::Invalid;
-        }
-        match self.braced("the number of `unroll`") {
-            Some(body) => StmtKind::Unroll { count, body },
+        match self.expr_and_block("the number of `unroll`") {
+            Some((count, body)) => StmtKind::Unroll { count, body },
             None => StmtKind::Invalid,
         }
     }

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use weir_event::{MapSchema, MapValue, Type};
-use weir_ir::{Builtin, Function, MapId, Module, Op, Terminator, Value, check::action_fields, leaves};
+use weir_ir::{
+    Builtin, Function, MapId, Module, Op, Terminator, Value, check::action_fields, compared, leaves,
+};
 
 /// What builtins answer and what lies in the target's memory.
 #[derive(Clone, Debug, Default)]
@@ -111,10 +113,7 @@ impl Run<'_> {
                 let (Datum::Str(a), Datum::Str(b)) = (self.get(*a), self.get(*b)) else {
                     panic!("strings are compared")
                 };
-                let of = |text: &Vec<u8>| {
-                    text[..text.len().min(first.map_or(usize::MAX, |first| first as usize))].to_vec()
-                };
-                int(i64::from((of(a) == of(b)) != *negate))
+                int(i64::from((compared(a, *first) == compared(b, *first)) != *negate))
             }
             Op::ReadStr { address, limit } => {
                 let bytes = ty.expect("a string has a type").bytes() as usize;
