@@ -12,8 +12,11 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod ctype;
 pub mod recorded;
 pub mod schema;
+
+use crate::ctype::TypeId;
 
 /// Bytes before a record's fields.
 pub const RECORD_HEADER_BYTES: u32 = 8;
@@ -63,6 +66,8 @@ pub enum Type {
     Usym,
     /// 8 bytes: where the stack's addresses are ([`StackId`]); printed as its functions. No id: no stack.
     Ustack(StackForm),
+    /// 8 bytes: an address, printed with `0x`. What it is an address of is the front end's business.
+    Pointer(TypeId),
     /// The parts one after the other, without gaps (each is a multiple of 8 bytes).
     Tuple(Vec<Type>),
 }
@@ -141,7 +146,12 @@ impl Type {
     /// Bytes of a value of this type, a multiple of 8.
     pub fn bytes(&self) -> u32 {
         match self {
-            Type::Int { .. } | Type::Double | Type::Probe | Type::Func | Type::Ustack(_) => 8,
+            Type::Int { .. }
+            | Type::Double
+            | Type::Probe
+            | Type::Func
+            | Type::Ustack(_)
+            | Type::Pointer(_) => 8,
             Type::Usym => 16,
             Type::Str { bytes } => *bytes,
             Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),

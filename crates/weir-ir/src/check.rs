@@ -106,9 +106,13 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
             Type::Ustack(form) if form.frames == 0 || form.frames > STACK_FRAMES_MAX => {
                 Err(format!("a stack of {} frames, not 1 to {STACK_FRAMES_MAX}", form.frames))
             }
-            Type::Int { .. } | Type::Double | Type::Probe | Type::Func | Type::Usym | Type::Ustack(_) => {
-                Ok(ty.bytes().into())
-            }
+            Type::Int { .. }
+            | Type::Double
+            | Type::Probe
+            | Type::Func
+            | Type::Usym
+            | Type::Ustack(_)
+            | Type::Pointer(_) => Ok(ty.bytes().into()),
             Type::Str { bytes } if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX => Err(
                 format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX),
             ),
@@ -218,8 +222,8 @@ impl<'a> FunctionCheck<'a> {
             return self.fault("too many blocks or values");
         }
         for (index, ty) in function.types.iter().enumerate() {
-            if matches!(ty, Type::Tuple(_)) {
-                self.fault(format!("v{index} is a tuple"));
+            if matches!(ty, Type::Tuple(_) | Type::Pointer(_)) {
+                self.fault(format!("v{index} is a tuple or a pointer"));
             } else if let Err(fault) = check_type(ty) {
                 self.fault(format!("v{index}: {fault}"));
             }
@@ -540,6 +544,7 @@ impl<'a> FunctionCheck<'a> {
         let schema = self.check_key(map, key)?;
         match &schema.value {
             MapValue::Plain(ty) => match result {
+                Some(Type::Int { .. }) if matches!(ty, Type::Pointer(_)) => Ok(()),
                 Some(have) if fits(ty, have) && fits(have, ty) => Ok(()),
                 _ => Err(format!("the result is not of {}'s value type", schema.name)),
             },

@@ -9,7 +9,7 @@
 //! the head of a loop: a block, not the first, that every path to the jump passes. So a value's definition has a lower place than
 //! its uses, but for parameters of loop heads, which the jumps back write anew. What bounds the rounds is [`Op::MayLoop`].
 //!
-//! Types: a value is never a tuple. Where an integer is wanted, either signedness fits; where a string of N bytes
+//! Types: a value is never a tuple, and never a pointer: that is an integer. Where an integer or a pointer is wanted, either signedness fits; where a string of N bytes
 //! is wanted, a shorter one fits (it is padded with zeros). A tuple key or field takes one value per leaf, with
 //! nested tuples laid flat.
 

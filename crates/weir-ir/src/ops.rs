@@ -328,7 +328,7 @@ pub fn leaves(ty: &Type) -> Vec<&Type> {
 /// True if a value of type `have` may stand where `want` is asked for: see the crate's header.
 pub fn fits(want: &Type, have: &Type) -> bool {
     match (want, have) {
-        (Type::Int { .. }, Type::Int { .. }) => true,
+        (Type::Int { .. } | Type::Pointer(_), Type::Int { .. }) => true,
         (Type::Str { bytes: want }, Type::Str { bytes: have }) => have <= want,
         (want, have) => want == have && !matches!(want, Type::Tuple(_)),
     }

@@ -3,6 +3,7 @@
 //!
 //! The compiler is pure; whoever calls it implements [`World`] with weir-symbols, and tests with a table.
 
+use weir_event::ctype::{CType, CTypes, Elsewhere, TypeId};
 use weir_event::schema;
 
 /// A function that a pattern matched.
@@ -186,5 +187,34 @@ pub trait World {
     fn prototypes(&self, binary: &str, functions: &[&str]) -> Vec<Option<FoundPrototype>> {
         let _ = binary;
         vec![None; functions.len()]
+    }
+
+    /// The C types of a function's parameters by their names, those that are known.
+    fn parameter_types(&self, binary: &str, function: &str, types: &mut CTypes) -> Vec<(String, TypeId)> {
+        let _ = (binary, function, types);
+        Vec::new()
+    }
+
+    /// What `name` stands for in the debug information of `binary`: a tag with its keyword (`struct request`), or a `typedef`'s name.
+    fn c_type(&self, binary: &str, name: &str, types: &mut CTypes) -> Option<TypeId> {
+        let _ = (binary, name, types);
+        None
+    }
+
+    /// The record of which only the name was known.
+    fn members(&self, place: &Elsewhere, types: &mut CTypes) -> Option<CType> {
+        let _ = (place, types);
+        None
+    }
+
+    /// The path and the text of a header: `name` as `#include` has it, in `<>` or in quotes, included by the header `from`, or by the script.
+    fn header(
+        &self,
+        name: &str,
+        is_system: bool,
+        from: Option<&str>,
+    ) -> Result<(String, String), WorldError> {
+        let _ = (is_system, from);
+        Err(WorldError { message: format!("the header `{name}` cannot be found"), hint: None })
     }
 }

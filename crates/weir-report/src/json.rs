@@ -92,6 +92,7 @@ fn key_text(key: &Value) -> Vec<u8> {
                 .collect();
             parts.join(&b","[..])
         }
+        Value::Pointer(address) => format!("{address:#x}").into_bytes(),
         Value::Int { .. } | Value::Double(_) => json_value(key).into_bytes(),
     }
 }
@@ -100,6 +101,7 @@ fn json_value(value: &Value) -> String {
     match value {
         Value::Int { bits, signed: true } => (*bits as i64).to_string(),
         Value::Int { bits, signed: false } => bits.to_string(),
+        Value::Pointer(address) => quoted(format!("{address:#x}").as_bytes()),
         // JSON has no word for these.
         Value::Double(bits) if !f64::from_bits(*bits).is_finite() => {
             quoted(double::shortest(f64::from_bits(*bits)).as_bytes())

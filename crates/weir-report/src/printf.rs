@@ -92,7 +92,11 @@ impl Spec {
     }
 
     fn write(&self, out: &mut Vec<u8>, arg: &Value, texts: Texts) {
-        match (self.conversion, arg) {
+        let number = match arg {
+            Value::Pointer(bits) => &Value::Int { bits: *bits, signed: false },
+            other => other,
+        };
+        match (self.conversion, number) {
             ('s', Value::Int { .. }) => {
                 self.pad(out, arg.number().unwrap_or(0).to_string().as_bytes());
             }
@@ -113,7 +117,7 @@ impl Spec {
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(out, &text[..length]);
             }
-            (_, Value::Tuple(_)) => {
+            (_, Value::Tuple(_) | Value::Pointer(_)) => {
                 let mut text = Vec::new();
                 // SANITY: writing into a Vec does not fail.
                 text::write_value(&mut text, arg, 0, texts).expect("memory takes writes");

@@ -120,6 +120,7 @@ pub(crate) fn write_value(out: &mut dyn Write, value: &Value, indent: usize, tex
     match value {
         Value::Int { bits, signed: true } => write!(out, "{}", *bits as i64),
         Value::Int { bits, signed: false } => write!(out, "{bits}"),
+        Value::Pointer(address) => write!(out, "{address:#x}"),
         Value::Double(bits) => out.write_all(double::shortest(f64::from_bits(*bits)).as_bytes()),
         Value::Str(text) => out.write_all(&texts.of(text)),
         Value::Stack { frames, is_indented } => out.write_all(&stack(frames, *is_indented, indent, texts)),

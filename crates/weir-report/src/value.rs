@@ -16,6 +16,8 @@ pub enum Value {
         bits: u64,
         signed: bool,
     },
+    /// An address.
+    Pointer(u64),
     /// The bits of a floating-point number.
     Double(u64),
     Str(Vec<u8>),
@@ -43,7 +45,7 @@ impl Value {
     pub fn number(&self) -> Option<i128> {
         match self {
             Value::Int { bits, signed: true } => Some(i128::from(*bits as i64)),
-            Value::Int { bits, signed: false } => Some(i128::from(*bits)),
+            Value::Int { bits, signed: false } | Value::Pointer(bits) => Some(i128::from(*bits)),
             Value::Double(_) | Value::Str(_) | Value::Stack { .. } | Value::Tuple(_) => None,
         }
     }
@@ -69,7 +71,7 @@ impl Value {
             }
             Value::Double(bits) if div == 1 => Value::Double(bits),
             Value::Double(bits) => Value::Double((f64::from_bits(bits) / div as f64).to_bits()),
-            other @ (Value::Str(_) | Value::Stack { .. }) => other,
+            other @ (Value::Str(_) | Value::Stack { .. } | Value::Pointer(_)) => other,
             Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(|part| part.divided(div)).collect()),
         }
     }
@@ -80,6 +82,7 @@ impl Value {
         let bytes = bytes.get(..need).ok_or(Malformed::Short { need, have: bytes.len() })?;
         match ty {
             Type::Int { signed } => Ok(Value::Int { bits: word(bytes, 0)?, signed: *signed }),
+            Type::Pointer(_) => Ok(Value::Pointer(word(bytes, 0)?)),
             Type::Double => Ok(Value::Double(word(bytes, 0)?)),
             Type::Str { .. } => {
                 let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());

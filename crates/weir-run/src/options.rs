@@ -52,6 +52,10 @@ pub struct Options {
     pub fuses: bool,
     /// Settings of the script, which win over its `config` block: name and value ([`crate::fault_of_setting`] says what is wrong with one).
     pub settings: Vec<(String, String)>,
+    /// Where the headers that a script includes are looked for first.
+    pub header_folders: Vec<PathBuf>,
+    /// Headers that are included before the script.
+    pub headers: Vec<String>,
     /// Where `~` and rootless containers are looked for; none: nowhere.
     pub home: Option<PathBuf>,
 }
@@ -99,6 +103,8 @@ impl Default for Options {
             counts_hits: false,
             fuses: true,
             settings: Vec::new(),
+            header_folders: Vec::new(),
+            headers: Vec::new(),
             home: std::env::var_os("HOME").map(PathBuf::from),
         }
     }

@@ -52,7 +52,12 @@ impl Given {
 
     /// The files of a process, or of this machine.
     pub(crate) fn world(&self, pid: Option<i32>) -> Result<Binaries, Failure> {
-        Ok(binaries(pid)?.with(&self.later))
+        Ok(self.with_given(binaries(pid)?))
+    }
+
+    /// The same, with what was found out for other processes, and where headers are.
+    pub(crate) fn with_given(&self, world: Binaries) -> Binaries {
+        world.with(&self.later).with_headers(self.options.header_folders.clone())
     }
 
     pub(crate) fn module(
@@ -63,6 +68,7 @@ impl Given {
         let mut of_script = |warnings: &[Diagnostic]| warn(&self.source, warnings);
         let options = weir_script::Options {
             params: self.parameters.clone(),
+            headers: self.options.headers.clone(),
             settings: self.options.settings.clone(),
             ..weir_script::Options::default()
         };

@@ -335,7 +335,7 @@ fn first(
         failed => {
             let command = given.options.command.as_deref();
             let program = command.and_then(|words| words.first().cloned());
-            let world = Binaries::of_machine(program, places()).with(&given.later);
+            let world = given.with_given(Binaries::of_machine(program, places()));
             let module = given.module(&world, warn).or_else(|of_machine| {
                 // A command that is not there has no probes either.
                 if let Some(words) = command {

@@ -342,7 +342,7 @@ impl Rounds {
             (counters.lanes_exhausted, "runs found no free lane of per-CPU values, and are lost".to_owned()),
             (
                 counters.read_faults,
-                "reads of the target's memory failed (bad pointers); they gave \"\"".to_owned(),
+                "reads of the target's memory failed (bad pointers); they gave 0 or \"\"".to_owned(),
             ),
         ];
         losses.extend(self.output.losses(segment));

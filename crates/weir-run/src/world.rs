@@ -5,6 +5,7 @@
 //! once and kept, for the sites that are planned later.
 
 mod found;
+mod headers;
 mod later;
 
 use std::cell::RefCell;
@@ -13,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use weir_event::ctype::{CType, CTypes, Elsewhere, TypeId};
 use weir_event::schema::Schema;
 use weir_ir::{FoundFunction, FoundPlace, FoundPrototype, FoundStatic, PlaceSpec, World, WorldError};
 use weir_probe::target;
@@ -58,6 +60,8 @@ pub struct Binaries {
     program: Option<String>,
     /// What libraries there are that it could load.
     later: Later,
+    /// Where headers are looked for first.
+    folders: Vec<PathBuf>,
 }
 
 impl Binaries {
@@ -70,6 +74,7 @@ impl Binaries {
             opened: RefCell::default(),
             program,
             later: Later::default(),
+            folders: Vec::new(),
         }
     }
 
@@ -82,12 +87,18 @@ impl Binaries {
             opened: RefCell::default(),
             program,
             later: Later::default(),
+            folders: Vec::new(),
         }
     }
 
     /// The same, with what was found out for other processes of the run.
     pub(crate) fn with(self, later: &Later) -> Binaries {
         Binaries { later: later.clone(), ..self }
+    }
+
+    /// The same, which looks for headers in these folders first.
+    pub fn with_headers(self, folders: Vec<PathBuf>) -> Binaries {
+        Binaries { folders, ..self }
     }
 
     /// The binary at `path`, a path that [`World::functions`] answered.
@@ -400,6 +411,34 @@ impl World for Binaries {
             of_each.all(|other| other == Some(first)).then(|| first.clone())
         };
         places.iter().map(of_all).collect()
+    }
+
+    fn parameter_types(&self, binary: &str, function: &str, types: &mut CTypes) -> Vec<(String, TypeId)> {
+        let Some(file) = self.at(binary) else { return Vec::new() };
+        let found = file
+            .find(function)
+            .map_or_else(|_| Vec::new(), |found| found.iter().map(|f| f.address).collect());
+        match found.first() {
+            Some(address) => file.parameter_types(*address, binary, types),
+            None => Vec::new(),
+        }
+    }
+
+    fn c_type(&self, binary: &str, name: &str, types: &mut CTypes) -> Option<TypeId> {
+        self.at(binary)?.c_type(name, binary, types)
+    }
+
+    fn members(&self, place: &Elsewhere, types: &mut CTypes) -> Option<CType> {
+        self.at(&place.binary)?.members(place.offset, &place.binary, types)
+    }
+
+    fn header(
+        &self,
+        name: &str,
+        is_system: bool,
+        from: Option<&str>,
+    ) -> Result<(String, String), WorldError> {
+        headers::find(name, is_system, from, &self.folders)
     }
 }
 

@@ -12,6 +12,8 @@ pub use crate::ast::print::print;
 /// A whole script.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Script {
+    /// The C text before the probes, with blanks for all else, so that offsets are the script's; empty where there is none.
+    pub c: String,
     pub config: Option<Config>,
     pub clauses: Vec<Clause>,
     /// The parser skipped something, so that a name without a definition may only seem to have none.
@@ -73,7 +75,7 @@ pub enum StmtKind {
     /// `let $x: type = value`.
     Let {
         variable: Name,
-        ty: Option<IntType>,
+        ty: Option<TypeName>,
         value: Option<Expr>,
     },
     /// `$x = value`, or `$x += value` with an operator.
@@ -173,7 +175,7 @@ pub enum ExprKind {
         otherwise: Box<Expr>,
     },
     Cast {
-        ty: IntType,
+        ty: TypeName,
         operand: Box<Expr>,
     },
     /// `(float)farg0`: the argument is a number of 4 bytes.
@@ -190,8 +192,57 @@ pub enum ExprKind {
     },
     /// `args.name`.
     Field(String),
+    /// `*pointer`.
+    Deref(Box<Expr>),
+    /// `record.name` and `pointer->name`, which mean the same.
+    Member {
+        of: Box<Expr>,
+        name: Name,
+    },
+    /// `array[index]` and `pointer[index]`.
+    Index {
+        of: Box<Expr>,
+        index: Box<Expr>,
+    },
+    /// `sizeof(struct request)`.
+    SizeOfType(TypeName),
+    /// `sizeof(value)`, which is not evaluated.
+    SizeOfValue(Box<Expr>),
+    /// `offsetof(struct request, uri.data)`.
+    OffsetOf {
+        ty: TypeName,
+        path: Vec<Name>,
+    },
     /// The parser has said what is wrong.
     Invalid,
+}
+
+/// A type as it is written: `struct request *`, `uint8[16]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TypeName {
+    pub base: TypeBase,
+    /// In the order of the text.
+    pub suffixes: Vec<TypeSuffix>,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TypeBase {
+    Int(IntType),
+    /// C's own: `unsigned long`, with one blank between its words.
+    Basic(String),
+    /// With its keyword: `struct request`.
+    Tag(String),
+    /// Of a `typedef`.
+    Name(String),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TypeSuffix {
+    /// `*`
+    Pointer,
+    /// `[16]`
+    Array(u32),
 }
 
 /// `int8` … `uint64`.
@@ -321,11 +372,42 @@ impl IntType {
     }
 }
 
+impl TypeName {
+    /// The integer type that it is, if it is one of weir's own names.
+    pub fn int(&self) -> Option<IntType> {
+        match self.base {
+            TypeBase::Int(ty) if self.suffixes.is_empty() => Some(ty),
+            _ => None,
+        }
+    }
+
+    /// As it can be written.
+    pub fn text(&self) -> String {
+        let mut text = match &self.base {
+            TypeBase::Int(ty) => ty.name().to_string(),
+            TypeBase::Basic(name) | TypeBase::Tag(name) | TypeBase::Name(name) => name.clone(),
+        };
+        for suffix in &self.suffixes {
+            match suffix {
+                TypeSuffix::Pointer if text.ends_with('*') => text.push('*'),
+                TypeSuffix::Pointer => text.push_str(" *"),
+                TypeSuffix::Array(count) => text.push_str(&format!("[{count}]")),
+            }
+        }
+        text
+    }
+}
+
 impl Expr {
     /// A node over `kind`, with its height.
     pub fn new(kind: ExprKind, span: Span) -> Expr {
         let height = 1 + children(&kind).into_iter().map(|e| e.height).max().unwrap_or(0);
         Expr { kind, span, height }
+    }
+
+    /// It lies in memory.
+    pub(crate) fn is_place(&self) -> bool {
+        matches!(self.kind, ExprKind::Deref(_) | ExprKind::Member { .. } | ExprKind::Index { .. })
     }
 }
 
@@ -340,11 +422,19 @@ pub(crate) fn children(kind: &ExprKind) -> Vec<&Expr> {
         | ExprKind::Param(_)
         | ExprKind::ParamCount
         | ExprKind::Field(_)
+        | ExprKind::SizeOfType(_)
+        | ExprKind::OffsetOf { .. }
         | ExprKind::Invalid => Vec::new(),
         ExprKind::Map(map) => map.keys.iter().collect(),
-        ExprKind::Unary { operand, .. } | ExprKind::Cast { operand, .. } | ExprKind::Float(operand) => {
+        ExprKind::Unary { operand, .. }
+        | ExprKind::Cast { operand, .. }
+        | ExprKind::Float(operand)
+        | ExprKind::Deref(operand)
+        | ExprKind::SizeOfValue(operand) => {
             vec![operand]
         }
+        ExprKind::Member { of, .. } => vec![of],
+        ExprKind::Index { of, index } => vec![of, index],
         ExprKind::Step { target, .. } => vec![target],
         ExprKind::Binary { left, right, .. } => vec![left, right],
         ExprKind::Ternary { condition, then, otherwise } => vec![condition, then, otherwise],

@@ -307,3 +307,21 @@ fn substitute(part: &Name, params: &[String]) -> Result<Name, Fault> {
 fn written(span: Span, message: String, hint: String) -> Fault {
     Fault::Written(Diagnostic::error(span, message).with_hint(hint))
 }
+
+/// The binaries that the probes of a clause are in.
+pub(crate) fn binaries(attached: &[(usize, Attach)]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for (_, attach) in attached {
+        match attach {
+            Attach::Functions(found) | Attach::Returns(found) => {
+                all.extend(found.iter().map(|function| function.binary.clone()));
+            }
+            Attach::Places(found) => all.extend(found.iter().map(|place| place.binary.clone())),
+            Attach::Statics(found) => all.extend(found.iter().map(|place| place.binary.clone())),
+            Attach::Begin | Attach::End | Attach::Interval { .. } => {}
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}

@@ -14,10 +14,12 @@ mod constant;
 mod expr;
 mod field;
 mod map;
+mod memory;
 mod stmt;
 
 use std::collections::{BTreeMap, HashMap};
 
+use weir_event::ctype::{CTypes, TypeId};
 use weir_event::{MapSchema, MapValue, SiteName, Type};
 use weir_ir::{FoundArgument, FoundFunction, FoundPlace, MissingProbes, SiteSpec, Trigger, World};
 use weir_source::{Diagnostic, Severity, Span};
@@ -25,12 +27,13 @@ use weir_source::{Diagnostic, Severity, Span};
 use crate::Options;
 use crate::ast::{Clause, Script};
 use crate::attach::{self, Attach, Fault};
+use crate::c;
 use crate::config::{self, Settings};
 use crate::limits;
 use crate::types::describe;
 
 pub(crate) use crate::check::call::stack_form;
-pub(crate) use crate::check::constant::{constant, constant_string};
+pub(crate) use crate::check::constant::{Known, constant, constant_string};
 
 /// A script that is sound. Only [`check`] makes one.
 #[derive(Clone, PartialEq, Debug)]
@@ -41,7 +44,16 @@ pub struct Checked {
     /// By clause of the script.
     pub(crate) targets: Vec<Vec<Target>>,
     pub(crate) sites: Vec<SiteName>,
-    pub(crate) params: Vec<String>,
+    pub(crate) known: Known,
+    pub(crate) types: CTypes,
+    /// What names of types mean, by their starts.
+    pub(crate) type_ids: HashMap<u32, TypeId>,
+    /// Types of `args.name` that are pointers, by their starts.
+    pub(crate) field_types: HashMap<u32, Type>,
+    /// Of `sizeof` and `offsetof`, by their starts.
+    pub(crate) sizes: HashMap<u32, u64>,
+    /// Bits of what is read from memory or cast.
+    pub(crate) widths: HashMap<Span, u32>,
     pub(crate) max_strlen: u32,
     pub(crate) max_map_keys: u32,
     pub(crate) max_loop_iterations: u32,
@@ -70,7 +82,13 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
         fixed.push(Diagnostic::error(Span::new(0, 0), "the script has no probe").with_hint(hint));
     }
     let attached = attach_all(script, options, &settings, world, &mut fixed);
-    let mut checker = Checker::new(&settings, &options.params, script.incomplete);
+    let (declarations, faults) = match script.c.is_empty() && options.headers.is_empty() {
+        true => (c::Declarations::plain(), Vec::new()),
+        false => c::read(&script.c, &options.headers, world),
+    };
+    fixed.extend(faults);
+    let known = Known { params: options.params.clone(), declarations };
+    let mut checker = Checker::new(&settings, &known, script.incomplete, world);
     let mut rounds = 0;
     loop {
         rounds += 1;
@@ -78,7 +96,7 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
         for (clause, attached) in script.clauses.iter().zip(&attached) {
             checker.clause(clause, attached);
         }
-        checker.ask(&attached, world);
+        checker.ask(&attached);
         if !checker.changed || rounds == limits::INFERENCE_ROUNDS_MAX {
             break;
         }
@@ -111,7 +129,12 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
         variables: checker.variables,
         targets,
         sites,
-        params: options.params.clone(),
+        types: checker.types,
+        type_ids: checker.type_ids,
+        field_types: checker.field_types,
+        sizes: checker.sizes,
+        widths: checker.widths,
+        known,
         max_strlen: settings.max_strlen,
         max_map_keys: settings.max_map_keys,
         max_loop_iterations: settings.max_loop_iterations,
@@ -328,7 +351,20 @@ impl Functions {
 /// The state of the inference.
 pub(crate) struct Checker<'a> {
     settings: &'a Settings,
-    params: &'a [String],
+    known: &'a Known,
+    world: &'a dyn World,
+    /// C types that the script names.
+    types: CTypes,
+    /// What names of types mean, by their starts.
+    type_ids: HashMap<u32, TypeId>,
+    /// Types of `args.name` that are pointers, by their starts.
+    field_types: HashMap<u32, Type>,
+    /// Of `sizeof` and `offsetof`, by their starts.
+    sizes: HashMap<u32, u64>,
+    /// Bits of what is read from memory or cast.
+    widths: HashMap<Span, u32>,
+    /// Of the clause's probes.
+    binaries: Vec<String>,
     incomplete: bool,
     maps: Vec<map::MapState>,
     variables: HashMap<u32, Type>,
@@ -377,10 +413,17 @@ struct Scoped {
 }
 
 impl<'a> Checker<'a> {
-    fn new(settings: &'a Settings, params: &'a [String], incomplete: bool) -> Checker<'a> {
+    fn new(settings: &'a Settings, known: &'a Known, incomplete: bool, world: &'a dyn World) -> Checker<'a> {
         Checker {
             settings,
-            params,
+            known,
+            world,
+            types: known.declarations.types.clone(),
+            type_ids: HashMap::new(),
+            field_types: HashMap::new(),
+            sizes: HashMap::new(),
+            widths: HashMap::new(),
+            binaries: Vec::new(),
             incomplete,
             maps: Vec::new(),
             variables: HashMap::new(),
@@ -415,6 +458,7 @@ impl<'a> Checker<'a> {
 
     fn clause(&mut self, clause: &Clause, attached: &[(usize, Attach)]) {
         self.arguments = argument::Arguments::of(attached);
+        self.binaries = attach::binaries(attached);
         let first = |wanted: fn(&Attach) -> bool| {
             let (index, attach) = attached.iter().find(|(_, attach)| wanted(attach))?;
             let probe = &clause.probes[*index];
@@ -482,11 +526,11 @@ impl<'a> Checker<'a> {
 }
 
 /// For messages: the type that was put into a map before.
-fn already(value: &MapValue) -> String {
-    format!("first assigned {} here", crate::types::describe_map(value))
+fn already(value: &MapValue, types: &CTypes) -> String {
+    format!("first assigned {} here", crate::types::describe_map(value, types))
 }
 
 /// For messages: a key's type.
-fn describe_key(key: Option<&Type>) -> String {
-    key.map_or_else(|| "no key".to_string(), |key| format!("the key {}", describe(key)))
+fn describe_key(key: Option<&Type>, types: &CTypes) -> String {
+    key.map_or_else(|| "no key".to_string(), |key| format!("the key {}", describe(key, types)))
 }

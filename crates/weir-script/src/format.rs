@@ -36,7 +36,7 @@ impl Conversion {
     /// True if a value of this type can be printed so.
     pub(crate) fn takes(self, ty: &Type) -> bool {
         match ty {
-            Type::Int { .. } => INTEGERS.contains(self.letter),
+            Type::Int { .. } | Type::Pointer(_) => INTEGERS.contains(self.letter),
             Type::Double => DOUBLES.contains(self.letter),
             Type::Str { .. } | Type::Probe | Type::Func | Type::Usym | Type::Ustack(_) => {
                 STRINGS.contains(self.letter)

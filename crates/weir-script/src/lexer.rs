@@ -245,9 +245,11 @@ impl<'a> Lexer<'a> {
                 "character literals are not part of the language",
                 "write the number, or a string in \"…\"",
             ),
-            '#' => {
-                self.error(span, "not supported by weir yet: the C preprocessor", "write the value itself")
-            }
+            '#' => self.error(
+                span,
+                "directives of C stand before all probes",
+                "move it to the top of the script",
+            ),
             _ => self.error(span, &format!("unexpected character `{}`", first.escape_debug()), "remove it"),
         }
         TokenKind::Invalid

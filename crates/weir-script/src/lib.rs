@@ -17,6 +17,7 @@ mod lexer;
 mod unsupported;
 
 pub mod ast;
+mod c;
 mod parser;
 
 pub mod builtin;
@@ -47,13 +48,21 @@ pub struct Options {
     pub max_map_keys: u32,
     /// `$1` and so on.
     pub params: Vec<String>,
+    /// Headers that are read before the script's own C text.
+    pub headers: Vec<String>,
     /// Settings of the `config` block by their names, as bpftrace has them in its environment.
     pub settings: Vec<(String, String)>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { max_strlen: 1024, max_map_keys: 4096, params: Vec::new(), settings: Vec::new() }
+        Options {
+            max_strlen: 1024,
+            max_map_keys: 4096,
+            params: Vec::new(),
+            headers: Vec::new(),
+            settings: Vec::new(),
+        }
     }
 }
 

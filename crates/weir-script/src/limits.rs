@@ -65,6 +65,22 @@ pub(crate) const INTERVAL_PERIOD_NS_MIN: u64 = 1_000;
 /// Bytes of `comm`.
 pub(crate) const COMM_BYTES: u32 = 16;
 
+/// Tokens of C text that one script reads, in headers and out of macros.
+pub(crate) const C_TOKENS_MAX: u32 = 1 << 20;
+
+/// Levels of brackets, declarators, conditions and macros in C text.
+pub(crate) const C_NESTING_MAX: u32 = 100;
+
+/// Headers within headers, and headers in all.
+pub(crate) const C_INCLUDE_DEPTH_MAX: usize = 100;
+pub(crate) const C_INCLUDES_MAX: u32 = 2_000;
+
+/// Members of a record, and values of an enumeration.
+pub(crate) const C_MEMBERS_MAX: usize = 1 << 14;
+
+/// The largest alignment.
+pub(crate) const C_ALIGN_MAX: u32 = 1 << 16;
+
 const _: () = assert!(SCRIPT_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(MAX_STRLEN_RANGE.1 < VALUE_BYTES_MAX as u64);
 const _: () = assert!(LHIST_BUCKETS_MAX < u32::MAX as i128);

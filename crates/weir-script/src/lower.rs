@@ -11,6 +11,7 @@ mod call;
 mod double;
 mod expr;
 mod looping;
+mod memory;
 mod stmt;
 
 use std::collections::HashMap;

@@ -1,12 +1,14 @@
 //! Text → [`ast::Script`]. Never fails: what cannot be read is said once and skipped.
 //!
-//! A script is an optional `config` block and clauses. Recovery is per statement: after a fault everything up to
+//! A script is C text, an optional `config` block and clauses. Recovery is per statement: after a fault everything up to
 //! the next `;` or `}` is skipped, and faults on the way are not reported, so that one slip gives one message and
 //! the rest of the script is still read. Knows no builtin, function or probe kind; only the shape.
 
 mod expr;
+mod preamble;
 mod probe;
 mod stmt;
+mod type_name;
 
 use std::collections::VecDeque;
 
@@ -35,8 +37,10 @@ pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
         recovering: false,
         depth: 0,
         ended: false,
+        c: Vec::new(),
     };
     let mut script = parser.script();
+    script.c = parser.c_text();
     let mut diagnostics = parser.diagnostics;
     diagnostics.append(&mut parser.lexer.diagnostics);
     diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
@@ -58,6 +62,8 @@ struct Parser<'a> {
     depth: u32,
     /// It has been said that the text ends too early, or that it was left early.
     ended: bool,
+    /// Where C text stands.
+    c: Vec<Span>,
 }
 
 impl Parser<'_> {
@@ -72,10 +78,15 @@ impl Parser<'_> {
             if rest.is_empty() {
                 return script;
             }
-            if rest.starts_with('#') {
-                self.lexer.position += rest.find('\n').unwrap_or(rest.len());
-                let span = Span::new(start, start + rest.lines().next().unwrap_or_default().len());
-                self.fault(span, "not supported by weir yet: the C preprocessor", "write the value itself");
+            if self.c_text_ahead() {
+                if !script.clauses.is_empty() {
+                    let span = Span::new(start, start + 1);
+                    self.fault(
+                        span,
+                        "the C text must stand before all probes",
+                        "move it to the top of the script",
+                    );
+                }
             } else if self.at_config() {
                 let config = self.config();
                 if script.config.is_some() || !script.clauses.is_empty() {

@@ -5,6 +5,7 @@
 //! division and remainder are signed (bpftrace divides unsigned and warns that the result is undefined).
 //! `>>` moves in zeros for both signs, as in bpftrace.
 
+use weir_event::ctype::CTypes;
 use weir_event::{MapValue, Type};
 use weir_ir::{BinOp, CmpOp};
 
@@ -53,15 +54,26 @@ pub(crate) fn int_op(op: BinaryOp, left_signed: bool, right_signed: bool) -> (In
     }
 }
 
-/// Widens `place` so that `value` fits: integers keep the first sign, strings take the longer length. False if
-/// the two are different kinds.
+/// A pointer taken as a number.
+pub(crate) fn plain(ty: &Type) -> Type {
+    match ty {
+        Type::Pointer(_) => Type::U64,
+        other => other.clone(),
+    }
+}
+
+/// Widens `place` so that `value` fits: integers keep the first sign, strings take the longer length; a number fits where a pointer
+/// is, and a pointer where a number is. False if the two are different kinds.
 pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
     match (place, value) {
         (Type::Int { .. }, Type::Int { .. })
         | (Type::Double, Type::Double)
         | (Type::Probe, Type::Probe)
         | (Type::Func, Type::Func)
-        | (Type::Usym, Type::Usym) => true,
+        | (Type::Usym, Type::Usym)
+        | (Type::Pointer(_), Type::Int { .. })
+        | (Type::Int { .. }, Type::Pointer(_)) => true,
+        (Type::Pointer(to), Type::Pointer(other)) => to == other || [*to, *other].contains(&CTypes::VOID),
         (Type::Ustack(form), Type::Ustack(other)) => form == other,
         (Type::Str { bytes }, Type::Str { bytes: other }) => {
             *bytes = (*bytes).max(*other);
@@ -78,6 +90,7 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
 pub(crate) fn join(left: &Type, right: &Type) -> Option<Type> {
     match (left, right) {
         (Type::Int { signed: a }, Type::Int { signed: b }) => Some(Type::Int { signed: *a && *b }),
+        (Type::Int { .. }, Type::Pointer(to)) => Some(Type::Pointer(*to)),
         (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
             a.iter().zip(b).map(|(a, b)| join(a, b)).collect::<Option<Vec<_>>>().map(Type::Tuple)
         }
@@ -107,9 +120,17 @@ pub(crate) fn string_bytes(length: u64) -> u32 {
     (length as u32 + 1).next_multiple_of(8)
 }
 
+/// The string that an array of so many `char` is read as. Where C does not say how many they are, it is read to its end.
+pub(crate) fn text_of(count: u32, max_strlen: u32) -> Type {
+    let length = if count == 0 { max_strlen - 1 } else { count };
+    Type::Str { bytes: string_bytes(u64::from(length).min(limits::MAX_STRLEN_RANGE.1 - 1)) }
+}
+
 /// A type as messages name it.
-pub(crate) fn describe(ty: &Type) -> String {
+pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
     match ty {
+        Type::Pointer(to) if *to == CTypes::VOID => "pointer".to_string(),
+        Type::Pointer(to) => format!("pointer to {}", types.name(*to)),
         Type::Int { signed: true } => "int64".to_string(),
         Type::Int { signed: false } => "uint64".to_string(),
         Type::Double => "double".to_string(),
@@ -118,20 +139,22 @@ pub(crate) fn describe(ty: &Type) -> String {
         Type::Func => "function name".to_string(),
         Type::Usym => "user symbol".to_string(),
         Type::Ustack(form) => format!("user stack ({}, {})", form.mode.name(), form.frames),
-        Type::Tuple(parts) => format!("({})", parts.iter().map(describe).collect::<Vec<_>>().join(", ")),
+        Type::Tuple(parts) => {
+            format!("({})", parts.iter().map(|part| describe(part, types)).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
 /// A type with its article: `an int64`.
-pub(crate) fn describe_one(ty: &Type) -> String {
+pub(crate) fn describe_one(ty: &Type, types: &CTypes) -> String {
     let article = if let Type::Int { signed: true } = ty { "an" } else { "a" };
-    format!("{article} {}", describe(ty))
+    format!("{article} {}", describe(ty, types))
 }
 
 /// A map's value as messages name it.
-pub(crate) fn describe_map(value: &MapValue) -> String {
+pub(crate) fn describe_map(value: &MapValue, types: &CTypes) -> String {
     match value {
-        MapValue::Plain(ty) => describe(ty),
+        MapValue::Plain(ty) => describe(ty, types),
         MapValue::Count => "count".to_string(),
         MapValue::Sum { .. } => "sum".to_string(),
         MapValue::Avg { .. } => "avg".to_string(),

@@ -52,7 +52,7 @@ const KERNEL: &str = "weir runs inside the process and does not read kernel memo
 const IDENTITY: &str = "`pid`, `tid`, `comm`, `uid`, `gid`, `cpu` and `cgroup` are there";
 const LATER: &str = "`printf` can print the number itself";
 const UNSAFE: &str = "weir does not act on the system it observes";
-const TYPES: &str = "values are 64-bit integers, doubles, strings and tuples";
+const TYPES: &str = "`sizeof`, `offsetof` and casts are there";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
 const PLAIN: &str = "write the statements in each clause";
 const ONLY_SETTINGS: &str = "settings are max_strlen, max_map_keys, max_probes and missing_probes";
@@ -87,13 +87,8 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "self", EVENTS),
     row(Kind::Probe, "test", EVENTS),
     row(Kind::Probe, "bench", EVENTS),
-    row(Kind::Operator, "sizeof", TYPES),
-    row(Kind::Operator, "offsetof", TYPES),
     row(Kind::Operator, "typeof", TYPES),
     row(Kind::Operator, "typeinfo", TYPES),
-    row(Kind::Definition, "struct", TYPES),
-    row(Kind::Definition, "union", TYPES),
-    row(Kind::Definition, "enum", TYPES),
     row(Kind::Definition, "macro", PLAIN),
     row(Kind::Definition, "fn", PLAIN),
     row(Kind::Definition, "subprog", PLAIN),

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use object::read::ReadCache;
+use weir_event::ctype::{CType, CTypes, TypeId};
 
 use crate::debug_file::{self, DebugSymbols, Named};
 use crate::frames::{self, Frame};
@@ -24,7 +25,7 @@ use crate::layout::{self, Layout, ProgramKind, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
 use crate::lines;
 use crate::pattern;
-use crate::prototypes::{self, Prototype};
+use crate::prototypes::{self, Answer, Asked, Prototype};
 use crate::regular;
 use crate::relocations::{self, SymbolSlot};
 use crate::restartable;
@@ -325,6 +326,40 @@ impl Binary {
             Ok(sections) => prototypes::find(&|name| debug_file::named(&sections, name), &addresses),
             Err(_) => BTreeMap::new(),
         }
+    }
+
+    /// The C types of the parameters of the function at an address, by their names. `name` is what the file is called in [`Elsewhere`](weir_event::ctype::Elsewhere).
+    pub fn parameter_types(
+        &self,
+        address: LinkAddr,
+        name: &str,
+        types: &mut CTypes,
+    ) -> Vec<(String, TypeId)> {
+        match self.c_types(&Asked::Parameters(address), name, types) {
+            Some(Answer::Parameters(found)) => found,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The C type that debug information has under a name: `struct request`, or a `typedef`'s.
+    pub fn c_type(&self, wanted: &str, name: &str, types: &mut CTypes) -> Option<TypeId> {
+        match self.c_types(&Asked::Named(wanted), name, types)? {
+            Answer::Named(found) => found,
+            _ => None,
+        }
+    }
+
+    /// The record at the offset that an [`Elsewhere`](weir_event::ctype::Elsewhere) of this file has.
+    pub fn members(&self, offset: u64, name: &str, types: &mut CTypes) -> Option<CType> {
+        match self.c_types(&Asked::Members(offset), name, types)? {
+            Answer::Members(found) => found,
+            _ => None,
+        }
+    }
+
+    fn c_types(&self, asked: &Asked<'_>, name: &str, types: &mut CTypes) -> Option<Answer> {
+        let sections = self.debug_sections(&lines::SECTIONS, ".debug_info").ok()?;
+        Some(prototypes::types(&|section| debug_file::named(&sections, section), asked, name, types))
     }
 
     /// Debug sections of the file, or of its separate debug file where it has not the one that is needed.

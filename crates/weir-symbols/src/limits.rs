@@ -67,6 +67,8 @@ pub(crate) const TYPE_NAME_BYTES_MAX: usize = 256;
 pub(crate) const TYPE_LINKS_MAX: usize = 64;
 /// Most values of one enumeration that have names; PostgreSQL's largest has ≈ 500.
 pub(crate) const ENUM_LABELS_MAX: usize = 4096;
+/// Most members of a record.
+pub(crate) const RECORD_MEMBERS_MAX: usize = 1 << 14;
 /// Entries of functions and types that are read for prototypes at once; a function takes some dozen.
 pub(crate) const TYPE_ENTRIES_MAX: u64 = 1 << 22;
 

@@ -15,6 +15,7 @@
 //! Deliberately not here: locations while the function runs, split DWARF (`.dwo`), type units, supplementary files (dwz).
 
 mod convention;
+mod ctypes;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -26,6 +27,8 @@ use gimli::{
     LittleEndian, Section as _, SectionId, Unit, UnitHeader, UnitOffset, constants as dw,
 };
 
+use weir_event::ctype::{CType, CTypes, TypeId};
+
 use crate::LinkAddr;
 use crate::limits::{
     ENUM_LABELS_MAX, LINE_RANGES_MAX, LINE_READS_PER_BYTE_MAX, PARAMETERS_MAX, TYPE_ENTRIES_MAX,
@@ -33,6 +36,7 @@ use crate::limits::{
 };
 use crate::lines::abbreviation_bytes;
 use crate::prototypes::convention::{Class, Language, Places, language_of};
+use crate::prototypes::ctypes::Table;
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -117,6 +121,54 @@ pub(crate) fn find<'a>(
     section: &dyn Fn(&str) -> &'a [u8],
     addresses: &BTreeSet<LinkAddr>,
 ) -> BTreeMap<LinkAddr, Prototype> {
+    search(section, |search| {
+        let mut found: BTreeMap<LinkAddr, Option<Prototype>> = BTreeMap::new();
+        for index in 0..search.headers.len() {
+            for (address, prototype) in search.in_unit(index, addresses) {
+                match found.entry(address) {
+                    Entry::Vacant(entry) => _ = entry.insert(prototype),
+                    Entry::Occupied(mut entry) if *entry.get() != prototype => _ = entry.insert(None),
+                    Entry::Occupied(_) => {}
+                }
+            }
+        }
+        found.into_iter().filter_map(|(address, prototype)| Some((address, prototype?))).collect()
+    })
+}
+
+/// What is asked of the C types of a file.
+pub(crate) enum Asked<'q> {
+    /// The types of the parameters of the function at this address.
+    Parameters(LinkAddr),
+    /// The type of a name.
+    Named(&'q str),
+    /// The record whose entry is there.
+    Members(u64),
+}
+
+/// What is known of that.
+pub(crate) enum Answer {
+    Parameters(Vec<(String, TypeId)>),
+    Named(Option<TypeId>),
+    Members(Option<CType>),
+}
+
+/// C types of the file that is called `binary` in what is left unread.
+pub(crate) fn types<'a>(
+    section: &dyn Fn(&str) -> &'a [u8],
+    asked: &Asked<'_>,
+    binary: &str,
+    types: &mut CTypes,
+) -> Answer {
+    let mut table = Table { types, binary };
+    search(section, |search| match asked {
+        Asked::Parameters(address) => Answer::Parameters(search.parameter_types(*address, &mut table)),
+        Asked::Named(name) => Answer::Named(search.named_type(name, &mut table)),
+        Asked::Members(offset) => Answer::Members(search.members(*offset, &mut table, 0)),
+    })
+}
+
+fn search<'a, T>(section: &dyn Fn(&str) -> &'a [u8], run: impl FnOnce(&mut Search<'a, '_>) -> T) -> T {
     let load = |id: SectionId| Ok::<_, gimli::Error>(Bytes::new(section(id.name()), LittleEndian));
     // SANITY: `load` fails for no section.
     let dwarf = Dwarf::load(load).expect("every section is given");
@@ -126,7 +178,7 @@ pub(crate) fn find<'a>(
         headers.push(header);
     }
     let budget = |name: &str| LINE_READS_PER_BYTE_MAX.saturating_mul(section(name).len() as u64);
-    let mut search = Search {
+    run(&mut Search {
         dwarf: &dwarf,
         headers: &headers,
         units: HashMap::new(),
@@ -134,18 +186,7 @@ pub(crate) fn find<'a>(
         lines: budget(".debug_line"),
         ranges: LINE_RANGES_MAX,
         entries: TYPE_ENTRIES_MAX,
-    };
-    let mut found: BTreeMap<LinkAddr, Option<Prototype>> = BTreeMap::new();
-    for index in 0..headers.len() {
-        for (address, prototype) in search.in_unit(index, addresses) {
-            match found.entry(address) {
-                Entry::Vacant(entry) => _ = entry.insert(prototype),
-                Entry::Occupied(mut entry) if *entry.get() != prototype => _ = entry.insert(None),
-                Entry::Occupied(_) => {}
-            }
-        }
-    }
-    found.into_iter().filter_map(|(address, prototype)| Some((address, prototype?))).collect()
+    })
 }
 
 struct Search<'a, 'b> {
@@ -163,12 +204,27 @@ struct Search<'a, 'b> {
 /// An entry: the number of its unit, and where it is in it.
 type Place = (usize, UnitOffset);
 
+/// The type of the result, and names and types of the parameters.
+type Signature = (Option<Place>, Vec<(Option<String>, Option<Place>)>);
+
 impl<'a> Search<'a, '_> {
     /// The functions of a unit that are wanted. None for one whose arguments are not where the convention has them.
     fn in_unit(&mut self, index: usize, wanted: &BTreeSet<LinkAddr>) -> Vec<(LinkAddr, Option<Prototype>)> {
+        let places = self.functions_in(index, wanted);
+        let language = match self.unit(index).filter(|_| !places.is_empty()) {
+            Some(unit) => unit.entries().next_dfs().ok().flatten().and_then(language_of),
+            None => return Vec::new(),
+        };
+        places
+            .into_iter()
+            .map(|(address, place)| (address, language.and_then(|language| self.prototype(place, language))))
+            .collect()
+    }
+
+    /// Where the functions of a unit are that are wanted.
+    fn functions_in(&mut self, index: usize, wanted: &BTreeSet<LinkAddr>) -> Vec<(LinkAddr, Place)> {
         let Some(unit) = self.unit(index) else { return Vec::new() };
         let is_here = self.has_code_of(&unit, wanted);
-        let language = unit.entries().next_dfs().ok().flatten().and_then(language_of);
         let mut places = Vec::new();
         let mut entries = unit.entries();
         while is_here && let Ok(Some(entry)) = entries.next_dfs() {
@@ -184,9 +240,6 @@ impl<'a> Search<'a, '_> {
             self.units.remove(&index);
         }
         places
-            .into_iter()
-            .map(|(address, place)| (address, language.and_then(|language| self.prototype(place, language))))
-            .collect()
     }
 
     fn has_code_of(&mut self, unit: &Unit<Bytes<'a>>, wanted: &BTreeSet<LinkAddr>) -> bool {
@@ -244,7 +297,8 @@ impl<'a> Search<'a, '_> {
         Unit::new_with_abbreviations(self.dwarf, header, abbreviations).ok()
     }
 
-    fn prototype(&mut self, place: Place, language: Language) -> Option<Prototype> {
+    /// The types of what a function gives back, and of its parameters with their names.
+    fn signature(&mut self, place: Place) -> Option<Signature> {
         let (mut at, mut result, mut parameters) = (place, None, Vec::new());
         // The code, what it is an instance of, and the declaration of that, which knows what the others leave out.
         for _ in 0..TYPE_LINKS_MAX {
@@ -267,6 +321,11 @@ impl<'a> Search<'a, '_> {
                 None => break,
             }
         }
+        Some((result, parameters))
+    }
+
+    fn prototype(&mut self, place: Place, language: Language) -> Option<Prototype> {
+        let (result, parameters) = self.signature(place)?;
         let result = result.map(|ty| self.value(ty));
         let mut places = Places::new(result.as_ref().map(|value| value.class), language);
         let mut out = Vec::with_capacity(parameters.len());
@@ -324,13 +383,16 @@ impl<'a> Search<'a, '_> {
     ) -> Option<Place> {
         match entry.attr_value(attribute)? {
             AttributeValue::UnitRef(offset) => Some((index, offset)),
-            AttributeValue::DebugInfoRef(DebugInfoOffset(at)) => {
-                let starts_after = |header: &UnitHeader<Bytes<'a>>| header.offset().0 <= at;
-                let index = self.headers.partition_point(starts_after).checked_sub(1)?;
-                Some((index, DebugInfoOffset(at).to_unit_offset(&self.headers[index])?))
-            }
+            AttributeValue::DebugInfoRef(offset) => self.place_of(offset),
             _ => None,
         }
+    }
+
+    /// The place of an offset of the section.
+    fn place_of(&self, offset: DebugInfoOffset) -> Option<Place> {
+        let starts_before = |header: &UnitHeader<Bytes<'a>>| header.offset().0 <= offset.0;
+        let index = self.headers.partition_point(starts_before).checked_sub(1)?;
+        Some((index, offset.to_unit_offset(&self.headers[index])?))
     }
 
     /// What a type is.

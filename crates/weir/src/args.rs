@@ -205,6 +205,14 @@ pub(crate) struct Trace {
     #[arg(long = "program", value_name = "FILE[:NAME]")]
     pub(crate) decider: Option<String>,
 
+    /// Look for the headers that the script includes in this folder first; may be repeated
+    #[arg(short = 'I', value_name = "FOLDER")]
+    pub(crate) header_folders: Vec<PathBuf>,
+
+    /// Include this header before the script; may be repeated
+    #[arg(long = "include", value_name = "HEADER")]
+    pub(crate) headers: Vec<String>,
+
     /// Leave clauses at the two ends of a call apart: for tests of what a session does
     #[arg(long, hide = true)]
     pub(crate) no_sessions: bool,

@@ -38,6 +38,7 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
     let script = Script::with_parameters(source.clone(), parameters.to_vec());
     let mut options = args.options();
     options.settings = settings_of_environment()?;
+    (options.header_folders, options.headers) = (args.header_folders.clone(), args.headers.clone());
     let front = Front::new(script, options, notices(source))?;
     if args.emit == Some(Stage::Ir) {
         return print(&front.ir());

@@ -15,6 +15,13 @@ pub const REGISTERS: [(&str, &str); COUNT as usize] = [
 pub const REGISTER_SLOTS: [u8; COUNT as usize] =
     [10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0, 16, 18];
 
+/// Macros by which C's headers know the machine.
+pub const C_MACROS: &str =
+    "#define __x86_64__ 1\n#define __x86_64 1\n#define __amd64__ 1\n#define __amd64 1\n";
+
+/// The folder of `/usr/include` that has the machine's own headers, where distributions have one.
+pub const C_HEADERS: &str = "x86_64-linux-gnu";
+
 /// The number of the register of this name.
 pub fn register(name: &str) -> Option<u8> {
     let found = REGISTERS.iter().position(|(short, long)| name == *short || name == *long);

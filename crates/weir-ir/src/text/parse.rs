@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_event::ctype::TypeId;
 use weir_event::{Action, Field, MapSchema, MapValue, SiteName, StackForm, StackMode, Type, schema};
 use weir_source::Span;
 
@@ -530,10 +531,14 @@ impl<'a> Parser<'a> {
             "func" => Ok(Type::Func),
             "usym" => Ok(Type::Usym),
             "ustack" => Ok(Type::Ustack(self.stack_form()?)),
-            _ => match word.strip_prefix("str").and_then(|digits| digits.parse().ok()) {
-                Some(bytes) => Ok(Type::Str { bytes }),
-                None => Err(self.error(format!("`{word}` is no type"))),
-            },
+            _ => {
+                let number = |prefix| word.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
+                match (number("str"), number("ptr")) {
+                    (Some(bytes), _) => Ok(Type::Str { bytes }),
+                    (None, Some(to)) => Ok(Type::Pointer(TypeId(to))),
+                    (None, None) => Err(self.error(format!("`{word}` is no type"))),
+                }
+            }
         }
     }
 
@@ -553,8 +558,11 @@ impl<'a> Parser<'a> {
     }
 
     fn begins_type(&self) -> bool {
-        let is_type =
-            |word: &str| matches!(word, "i64" | "u64" | "f64" | "probe" | "func") || word.starts_with("str");
+        let is_type = |word: &str| {
+            matches!(word, "i64" | "u64" | "f64" | "probe" | "func")
+                || word.starts_with("str")
+                || word.starts_with("ptr")
+        };
         self.peek_is('(') || self.peek_word().is_some_and(is_type)
     }
 

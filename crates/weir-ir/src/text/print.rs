@@ -292,6 +292,7 @@ impl Display for Shown<&Type> {
             Type::Probe => out.write_str("probe"),
             Type::Func => out.write_str("func"),
             Type::Usym => out.write_str("usym"),
+            Type::Pointer(to) => write!(out, "ptr{}", to.0),
             Type::Ustack(form) => write!(out, "ustack {} {}", form.mode.name(), form.frames),
             Type::Tuple(parts) => write!(out, "({})", List(parts.iter().map(Shown))),
         }

@@ -12,6 +12,9 @@ pub fn print(script: &Script) -> String {
     let mut printer = Printer { out: String::new(), level: 0 };
     printer.line("script");
     printer.below(|p| {
+        if !script.c.is_empty() {
+            p.line(&format!("c {:?}", script.c.split_whitespace().collect::<Vec<_>>().join(" ")));
+        }
         if let Some(config) = &script.config {
             p.line("config");
             p.below(|p| {
@@ -58,7 +61,7 @@ impl Printer {
         match &stmt.kind {
             StmtKind::Expr(expr) => self.expr(expr),
             StmtKind::Let { variable, ty, value } => {
-                let ty = ty.map(|ty| format!(": {}", ty.name())).unwrap_or_default();
+                let ty = ty.as_ref().map(|ty| format!(": {}", ty.text())).unwrap_or_default();
                 self.line(&format!("let {}{ty}", variable.text));
                 self.below(|p| value.iter().for_each(|value| p.expr(value)));
             }
@@ -129,13 +132,22 @@ impl Printer {
                 self.over("?:", &[condition, then, otherwise])
             }
             ExprKind::Float(operand) => self.over("float", &[operand]),
-            ExprKind::Cast { ty, operand } => self.over(&format!("cast {}", ty.name()), &[operand]),
+            ExprKind::Cast { ty, operand } => self.over(&format!("cast {}", ty.text()), &[operand]),
             ExprKind::Call { function, args } => {
                 self.over(&format!("call {}", function.text), &args.iter().collect::<Vec<_>>());
             }
             ExprKind::Tuple(parts) => self.over("tuple", &parts.iter().collect::<Vec<_>>()),
             ExprKind::Part { tuple, index } => self.over(&format!("part {index}"), &[tuple]),
             ExprKind::Field(name) => self.line(&format!("field {name}")),
+            ExprKind::Deref(operand) => self.over("dereference", &[operand]),
+            ExprKind::Member { of, name } => self.over(&format!("member {}", name.text), &[of]),
+            ExprKind::Index { of, index } => self.over("index", &[of, index]),
+            ExprKind::SizeOfType(ty) => self.line(&format!("sizeof {}", ty.text())),
+            ExprKind::SizeOfValue(operand) => self.over("sizeof", &[operand]),
+            ExprKind::OffsetOf { ty, path } => {
+                let path: Vec<&str> = path.iter().map(|name| name.text.as_str()).collect();
+                self.line(&format!("offsetof {} {}", ty.text(), path.join(".")));
+            }
             ExprKind::Invalid => self.line("invalid"),
         }
     }

@@ -8,7 +8,7 @@ use weir_source::{Diagnostic, Span};
 use crate::ast::{Expr, ExprKind, MapRef, Name};
 use crate::builtin::{self, Aggregation, AggregationKind, FunctionKind};
 use crate::check::map::Key;
-use crate::check::{Checker, constant, constant_string};
+use crate::check::{Checker, Known, constant, constant_string};
 use crate::format;
 use crate::limits;
 use crate::types::{self, Ty, describe_one};
@@ -55,7 +55,7 @@ impl Checker<'_> {
     fn reg(&mut self, call: &Expr, args: &[Expr]) -> Ty {
         self.in_target("reg", call.span);
         let names = || weir_ir::isa::native::REGISTERS.iter().map(|(name, _)| *name);
-        let Some(name) = constant_string(&args[0], self.params) else {
+        let Some(name) = constant_string(&args[0], self.known) else {
             let message = "the name of a register must be a string literal";
             self.error(args[0].span, message, "such as `reg(\"ax\")`");
             return Ty::Unknown;
@@ -79,7 +79,7 @@ impl Checker<'_> {
     /// `ustack`, with and without brackets.
     pub(super) fn ustack(&mut self, span: Span, args: &[Expr]) -> Ty {
         self.in_target("ustack", span);
-        match stack_form(args, self.params) {
+        match stack_form(args, self.known) {
             Ok(form) => Ty::Value(Type::Ustack(form)),
             Err((at, message, hint)) => {
                 if args[at].kind != ExprKind::Invalid {
@@ -118,7 +118,7 @@ impl Checker<'_> {
     }
 
     fn hist_bits(&mut self, bits: Option<&Expr>) -> Option<()> {
-        match bits.map(|bits| (constant(bits, self.params), bits.span)) {
+        match bits.map(|bits| (constant(bits, self.known), bits.span)) {
             None | Some((Some(0), _)) => Some(()),
             Some((Some(1..=5), span)) => {
                 self.error(
@@ -142,7 +142,7 @@ impl Checker<'_> {
     fn lhist(&mut self, span: Span, args: &[Expr]) -> Option<MapValue> {
         let mut bounds = [0i64; 3];
         for (bound, (arg, what)) in bounds.iter_mut().zip(args[1..].iter().zip(["min", "max", "step"])) {
-            match constant(arg, self.params).and_then(|value| i64::try_from(value).ok()) {
+            match constant(arg, self.known).and_then(|value| i64::try_from(value).ok()) {
                 Some(value) => *bound = value,
                 None => {
                     let message = format!("`{what}` of `lhist` must be a constant");
@@ -196,12 +196,12 @@ impl Checker<'_> {
             if let Some(ty) = self.value(text)
                 && !matches!(ty, Type::Str { .. })
             {
-                let message = format!("`strncmp` compares strings, not {}", describe_one(&ty));
+                let message = format!("`strncmp` compares strings, not {}", describe_one(&ty, &self.types));
                 self.error(text.span, &message, "`str(p)` reads the string at an address");
             }
         }
         let in_range = |value: &i128| (0..=i128::from(u32::MAX)).contains(value);
-        if args[2].kind != ExprKind::Invalid && constant(&args[2], self.params).filter(in_range).is_none() {
+        if args[2].kind != ExprKind::Invalid && constant(&args[2], self.known).filter(in_range).is_none() {
             let message = format!("`n` of `strncmp` must be a constant from 0 to {}", u32::MAX);
             self.error(args[2].span, &message, "such as `strncmp(comm, \"ssh\", 3)`");
         }
@@ -234,7 +234,7 @@ impl Checker<'_> {
                 let message = format!(
                     "argument {} of `printf` is {}, but `%{}` takes {}",
                     position + 1,
-                    describe_one(ty),
+                    describe_one(ty, &self.types),
                     conversion.letter,
                     conversion.wants()
                 );
@@ -276,8 +276,7 @@ impl Checker<'_> {
                 }
                 for (arg, what) in args[1..].iter().zip(["top", "div"]) {
                     let in_range = |value: &i128| (0..=i128::from(u32::MAX)).contains(value);
-                    if constant(arg, self.params).filter(in_range).is_none() && arg.kind != ExprKind::Invalid
-                    {
+                    if constant(arg, self.known).filter(in_range).is_none() && arg.kind != ExprKind::Invalid {
                         let message =
                             format!("`{what}` of `print` must be a constant from 0 to {}", u32::MAX);
                         self.error(arg.span, &message, "such as `print(@name, 10)`");
@@ -308,13 +307,13 @@ impl Checker<'_> {
     fn str(&mut self, call: &Expr, args: &[Expr]) -> Ty {
         let max = self.settings.max_strlen;
         let whole = types::string_bytes(u64::from(max) - 1);
-        if let Some(text) = constant_string(call, self.params) {
+        if let Some(text) = constant_string(call, self.known) {
             return self.param_string(text, args[0].span);
         }
         self.integer(&args[0], "`str`");
         let bytes = match args.get(1) {
             None => whole,
-            Some(length) => match constant(length, self.params) {
+            Some(length) => match constant(length, self.known) {
                 Some(value) if value < 0 => {
                     let message = format!("the length of `str` cannot be negative: {value}");
                     self.error(length.span, &message, "it is the number of characters");
@@ -499,7 +498,7 @@ impl Checker<'_> {
     }
 
     /// Checks an argument whose place is faulty: for the faults within it. Maps may stand for themselves there.
-    fn look_over(&mut self, arg: &Expr) {
+    pub(super) fn look_over(&mut self, arg: &Expr) {
         if !matches!(arg.kind, ExprKind::Map(_)) {
             self.expr(arg);
         }
@@ -507,10 +506,7 @@ impl Checker<'_> {
 }
 
 /// What the arguments of `ustack` ask for; or which is wrong, why, and what to write.
-pub(crate) fn stack_form(
-    args: &[Expr],
-    params: &[String],
-) -> Result<StackForm, (usize, String, &'static str)> {
+pub(crate) fn stack_form(args: &[Expr], known: &Known) -> Result<StackForm, (usize, String, &'static str)> {
     const WRITE: &str = "write `ustack`, `ustack(perf)`, `ustack(10)` or `ustack(raw, 10)`";
     let mut form = StackForm { mode: StackMode::Bpftrace, frames: STACK_FRAMES_MAX };
     let mode = args.first().and_then(|arg| match &arg.kind {
@@ -529,7 +525,7 @@ pub(crate) fn stack_form(
         return Err((0, "the first of two arguments of `ustack` is a mode".to_string(), WRITE));
     }
     let (at, Some(frames)) = frames else { return Ok(form) };
-    let wanted = constant(frames, params).and_then(|frames| u32::try_from(frames).ok());
+    let wanted = constant(frames, known).and_then(|frames| u32::try_from(frames).ok());
     match wanted.filter(|frames| (1..=STACK_FRAMES_MAX).contains(frames)) {
         Some(frames) => Ok(StackForm { frames, ..form }),
         None => {

@@ -1,23 +1,40 @@
 //! Values that are known before the program runs.
 
 use crate::ast::{BinaryOp, Expr, ExprKind};
+use crate::c::{Declarations, Named};
 use crate::lexer::number_value;
 
-/// The value of an integer constant: a literal, a positional parameter that is a number, or `+ - * <<` of such.
-pub(crate) fn constant(expr: &Expr, params: &[String]) -> Option<i128> {
+/// What is known before the program runs.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Known {
+    /// `$1` and so on.
+    pub(crate) params: Vec<String>,
+    /// What the script's C text has declared.
+    pub(crate) declarations: Declarations,
+}
+
+/// The value of an integer constant: a literal, a macro or enumerator, a positional parameter that is a number, or an operation on such.
+pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
     match &expr.kind {
         ExprKind::Int { magnitude, negative } => {
             let magnitude = i128::from(*magnitude);
             Some(if *negative { -magnitude } else { magnitude })
         }
-        ExprKind::Param(index) => param_number(*index, params),
-        ExprKind::ParamCount => Some(params.len() as i128),
+        ExprKind::Name(name) => match known.declarations.named(name)? {
+            Named::Number(value) => Some(value.into()),
+            _ => None,
+        },
+        ExprKind::Param(index) => param_number(*index, &known.params),
+        ExprKind::ParamCount => Some(known.params.len() as i128),
         ExprKind::Binary { op, left, right, .. } => {
-            let (left, right) = (constant(left, params)?, constant(right, params)?);
+            let (left, right) = (constant(left, known)?, constant(right, known)?);
             let value = match op {
                 BinaryOp::Add => left.checked_add(right)?,
                 BinaryOp::Sub => left.checked_sub(right)?,
                 BinaryOp::Mul => left.checked_mul(right)?,
+                BinaryOp::Div => left.checked_div(right)?,
+                BinaryOp::BitOr => left | right,
+                BinaryOp::BitAnd => left & right,
                 BinaryOp::Shl if (0..63).contains(&right) => left.checked_mul(1 << right)?,
                 _ => return None,
             };
@@ -42,13 +59,17 @@ pub(crate) fn param_number(index: u32, params: &[String]) -> Option<i128> {
     (value >= i128::from(i64::MIN)).then_some(value)
 }
 
-/// The text of a string constant: a literal or `str($1)`.
-pub(crate) fn constant_string<'a>(expr: &'a Expr, params: &'a [String]) -> Option<&'a str> {
+/// The text of a string constant: a literal, a macro that is one, or `str($1)`.
+pub(crate) fn constant_string<'a>(expr: &'a Expr, known: &'a Known) -> Option<&'a str> {
     match &expr.kind {
         ExprKind::Str(text) => Some(text),
+        ExprKind::Name(name) => match known.declarations.named(name)? {
+            Named::Text(text) => Some(text),
+            _ => None,
+        },
         ExprKind::Call { function, args } if function.text == "str" => match args.as_slice() {
             [Expr { kind: ExprKind::Param(index), .. }] => {
-                Some(params.get(*index as usize - 1).map_or("", String::as_str))
+                Some(known.params.get(*index as usize - 1).map_or("", String::as_str))
             }
             _ => None,
         },

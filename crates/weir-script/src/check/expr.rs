@@ -6,6 +6,7 @@ use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, MapRef};
 use crate::builtin::{self, Place};
+use crate::c::Named;
 use crate::check::argument;
 use crate::check::constant::param_number;
 use crate::check::{Checker, NameComparison, constant, constant_string};
@@ -41,12 +42,11 @@ impl Checker<'_> {
                 self.ternary(expr.span, condition, then, otherwise)
             }
             ExprKind::Float(operand) => self.float(operand),
-            ExprKind::Cast { ty, operand } => {
-                match self.number(operand, &format!("a cast to {}", ty.name())) {
-                    Some(_) => Ty::Value(Type::Int { signed: ty.signed }),
-                    None => Ty::Unknown,
-                }
-            }
+            ExprKind::Cast { ty, operand } => self.cast(expr, ty, operand),
+            ExprKind::Deref(_) | ExprKind::Member { .. } | ExprKind::Index { .. } => self.memory(expr),
+            ExprKind::SizeOfType(ty) => self.size_of_type(expr, ty),
+            ExprKind::SizeOfValue(operand) => self.size_of_value(expr, operand),
+            ExprKind::OffsetOf { ty, path } => self.offset_of(expr, ty, path),
             ExprKind::Call { function, args } => self.call(expr, function, args),
             ExprKind::Tuple(parts) => self.tuple(parts, expr.span),
             ExprKind::Part { tuple, index } => self.part(expr.span, tuple, *index),
@@ -76,11 +76,11 @@ impl Checker<'_> {
     }
 
     /// Looks at the operand of a cast to an integer. None if it is none, or not known.
-    fn number(&mut self, expr: &Expr, what: &str) -> Option<()> {
+    pub(super) fn number(&mut self, expr: &Expr, what: &str) -> Option<()> {
         let before = self.errors;
         match self.expr(expr) {
             Ty::Value(Type::Double) => Some(()),
-            Ty::Value(Type::Int { .. }) => Some(()),
+            Ty::Value(Type::Int { .. } | Type::Pointer(_)) => Some(()),
             _ if self.errors > before => None,
             // Looked at once more, for its message.
             _ => self.integer(expr, what).map(|_| ()),
@@ -104,8 +104,9 @@ impl Checker<'_> {
     pub(super) fn integer(&mut self, expr: &Expr, what: &str) -> Option<bool> {
         match self.value(expr)? {
             Type::Int { signed } => Some(signed),
+            Type::Pointer(_) => Some(false),
             other => {
-                let message = format!("{what} takes an integer, not {}", describe_one(&other));
+                let message = format!("{what} takes an integer, not {}", describe_one(&other, &self.types));
                 let hint = match other {
                     Type::Str { .. } => "strings can be compared with `==` and `!=`",
                     Type::Probe | Type::Func => "names can be compared with a string: `func == \"malloc\"`",
@@ -147,6 +148,10 @@ impl Checker<'_> {
             }
             return Ty::Unknown;
         };
+        if let Some(ty) = self.pointer_types(op, span, left, right) {
+            return ty;
+        }
+        let (left, right) = (&types::plain(left), &types::plain(right));
         if let (Type::Int { signed: a }, Type::Int { signed: b }) = (left, right) {
             if op.is_logical() {
                 return Ty::Value(Type::I64);
@@ -169,8 +174,12 @@ impl Checker<'_> {
             }
             _ => {}
         }
-        let message =
-            format!("`{}` cannot be used on {} and {}", op.symbol(), describe(left), describe(right));
+        let message = format!(
+            "`{}` cannot be used on {} and {}",
+            op.symbol(),
+            describe(left, &self.types),
+            describe(right, &self.types)
+        );
         let hint = match (left, right) {
             (Type::Probe | Type::Func, Type::Probe | Type::Func) => {
                 "compare with a string: `func == \"malloc\"`"
@@ -194,8 +203,7 @@ impl Checker<'_> {
         (left, left_expr): (&Type, Option<&Expr>),
         (right, right_expr): (&Type, Option<&Expr>),
     ) -> Ty {
-        let is_constant =
-            |expr: Option<&Expr>| expr.is_some_and(|expr| constant(expr, self.params).is_some());
+        let is_constant = |expr: Option<&Expr>| expr.is_some_and(|expr| constant(expr, self.known).is_some());
         let fits = match (left, right) {
             (Type::Double, Type::Double) => true,
             (Type::Double, Type::Int { .. }) => is_constant(right_expr),
@@ -206,11 +214,21 @@ impl Checker<'_> {
         let (message, hint) = match (op.is_comparison(), fits) {
             (true, true) => return Ty::Value(Type::I64),
             (true, false) if are_numbers => (
-                format!("`{}` cannot be used on {} and {}", op.symbol(), describe(left), describe(right)),
+                format!(
+                    "`{}` cannot be used on {} and {}",
+                    op.symbol(),
+                    describe(left, &self.types),
+                    describe(right, &self.types)
+                ),
                 "a double is compared with a double or a constant; cast it to an integer: `(int64)farg0`",
             ),
             _ if !are_numbers || op.is_logical() => (
-                format!("`{}` cannot be used on {} and {}", op.symbol(), describe(left), describe(right)),
+                format!(
+                    "`{}` cannot be used on {} and {}",
+                    op.symbol(),
+                    describe(left, &self.types),
+                    describe(right, &self.types)
+                ),
                 "compare the double: `farg0 != 0`",
             ),
             _ => (
@@ -230,7 +248,7 @@ impl Checker<'_> {
 
     /// A probe's name is a number at run time, so that it can only be compared with text that is known now.
     fn name_comparison(&mut self, name: &Type, text: Option<&Expr>, span: Span) -> Ty {
-        if let Some(text) = text.and_then(|text| constant_string(text, self.params)) {
+        if let Some(text) = text.and_then(|text| constant_string(text, self.known)) {
             let comparison = NameComparison { span, of_func: *name == Type::Func, text: text.to_string() };
             self.name_comparisons.push(comparison);
             return Ty::Value(Type::I64);
@@ -258,7 +276,7 @@ impl Checker<'_> {
             return;
         }
         let signed = if left.0 { left.1 } else { right.1 };
-        if signed.and_then(|expr| constant(expr, self.params)).is_some_and(|value| value >= 0) {
+        if signed.and_then(|expr| constant(expr, self.known)).is_some_and(|value| value >= 0) {
             return;
         }
         let name = |signed| if signed { "int64" } else { "uint64" };
@@ -272,7 +290,7 @@ impl Checker<'_> {
 
     fn warn_of_zero(&mut self, op: BinaryOp, right: Option<&Expr>) {
         let Some(right) = right else { return };
-        if matches!(op, BinaryOp::Div | BinaryOp::Mod) && constant(right, self.params) == Some(0) {
+        if matches!(op, BinaryOp::Div | BinaryOp::Mod) && constant(right, self.known) == Some(0) {
             self.warning(right.span, "division by zero", "it gives 0, and the remainder is the dividend");
         }
     }
@@ -288,6 +306,19 @@ impl Checker<'_> {
     }
 
     fn name(&mut self, name: &str, span: Span) -> Ty {
+        match self.known.declarations.named(name) {
+            Some(Named::Number(_)) => return Ty::Value(Type::I64),
+            Some(Named::Text(text)) => {
+                let text = text.to_string();
+                return self.string_constant(&text, span);
+            }
+            Some(Named::Other(text)) => {
+                let message = format!("the macro `{name}` is no constant: `{}`", text.escape_debug());
+                self.error(span, &message, "write what it stands for");
+                return Ty::Unknown;
+            }
+            None => {}
+        }
         if let Some(row) = builtin::variable(name) {
             return self.builtin(row, span);
         }
@@ -300,7 +331,8 @@ impl Checker<'_> {
             self.error(span, &format!("`{name}` is a function"), &format!("write `{signature}`"));
             return Ty::Unknown;
         }
-        let hint = match nearest(name, builtin::VARIABLES.iter().map(|row| row.name)) {
+        let names = builtin::VARIABLES.iter().map(|row| row.name).chain(self.known.declarations.names());
+        let hint = match nearest(name, names) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "maps start with `@`, scratch variables with `$`, strings stand in quotes".to_string(),
         };
@@ -347,7 +379,7 @@ impl Checker<'_> {
     }
 
     fn param(&mut self, index: u32, span: Span) -> Ty {
-        if param_number(index, self.params).is_none() {
+        if param_number(index, &self.known.params).is_none() {
             let message = format!("the parameter `${index}` is no number");
             self.error(span, &message, &format!("`str(${index})` is its text"));
             return Ty::Unknown;
@@ -359,9 +391,14 @@ impl Checker<'_> {
         let symbol = if increment { "`++`" } else { "`--`" };
         match &target.kind {
             ExprKind::Map(map) => self.step_map(map, symbol),
-            _ => match self.integer(target, symbol) {
-                Some(signed) => Ty::Value(Type::Int { signed }),
-                None => Ty::Unknown,
+            _ => match self.value(target) {
+                Some(ty @ Type::Pointer(_)) => {
+                    self.pointer_types(BinaryOp::Add, target.span, &ty, &Type::I64).unwrap_or(Ty::Unknown)
+                }
+                _ => match self.integer(target, symbol) {
+                    Some(signed) => Ty::Value(Type::Int { signed }),
+                    None => Ty::Unknown,
+                },
             },
         }
     }
@@ -374,9 +411,9 @@ impl Checker<'_> {
                 let message = format!(
                     "{symbol} takes an integer, but `{}` holds {}",
                     map.name.text,
-                    types::describe_map(other)
+                    types::describe_map(other, &self.types)
                 );
-                let label = format!("first assigned {} here", types::describe_map(other));
+                let label = format!("first assigned {} here", types::describe_map(other, &self.types));
                 let diagnostic =
                     Diagnostic::error(map.span, message).with_label(self.maps[index].value_span, label);
                 self.push(diagnostic.with_hint("a map holds one type of value; use a second map"));
@@ -402,7 +439,11 @@ impl Checker<'_> {
             (Ty::Value(a), Ty::Value(b)) => match types::join(a, b) {
                 Some(ty) => Ty::Value(ty),
                 None => {
-                    let message = format!("the sides of `?:` differ: {} and {}", describe(a), describe(b));
+                    let message = format!(
+                        "the sides of `?:` differ: {} and {}",
+                        describe(a, &self.types),
+                        describe(b, &self.types)
+                    );
                     self.error(span, &message, "both must have the same type");
                     Ty::Unknown
                 }
@@ -452,7 +493,7 @@ impl Checker<'_> {
             Some(other) => {
                 self.error(
                     span,
-                    &format!("{} has no parts", describe_one(&other)),
+                    &format!("{} has no parts", describe_one(&other, &self.types)),
                     "only tuples have: `(1, 2).0`",
                 );
                 Ty::Unknown

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use weir_event::Type;
+use weir_event::ctype::{CType, CTypes, TypeId};
 use weir_ir::{FoundArgument, FoundField, World};
 use weir_source::{Span, nearest};
 
@@ -23,13 +24,17 @@ pub(crate) struct Event {
     probe: String,
     is_function: bool,
     fields: Vec<FoundField>,
+    /// C types of the fields, those that are known.
+    types: Vec<(String, TypeId)>,
 }
 
 impl Checker<'_> {
     /// Asks the world for what clauses have asked for.
-    pub(super) fn ask(&mut self, attached: &[Vec<(usize, Attach)>], world: &dyn World) {
+    pub(super) fn ask(&mut self, attached: &[Vec<(usize, Attach)>]) {
         for clause in std::mem::take(&mut self.asked) {
-            let events = attached[clause].iter().flat_map(|(_, attach)| events_of(attach, world)).collect();
+            let (world, types) = (self.world, &mut self.types);
+            let events =
+                attached[clause].iter().flat_map(|(_, attach)| events_of(attach, world, types)).collect();
             self.events.insert(clause, events);
             self.changed = true;
         }
@@ -48,10 +53,31 @@ impl Checker<'_> {
             }
             return Ty::Unknown;
         };
-        type_of(events, name).unwrap_or_else(|(message, hint)| {
-            self.error(span, &message, &hint);
-            Ty::Unknown
-        })
+        match type_of(events, name) {
+            Ok(Ty::Value(Type::Int { signed: false })) => {
+                let pointer = self.pointer_of(events, name);
+                self.field_types.extend(pointer.clone().map(|ty| (span.start, ty)));
+                Ty::Value(pointer.unwrap_or(Type::U64))
+            }
+            Ok(ty) => ty,
+            Err((message, hint)) => {
+                self.error(span, &message, &hint);
+                Ty::Unknown
+            }
+        }
+    }
+
+    /// What the field points to, where it is an address at all events and of the same type.
+    fn pointer_of(&self, events: &[Event], name: &str) -> Option<Type> {
+        let of = |event: &Event| {
+            let (_, id) = event.types.iter().find(|(known, _)| known == name)?;
+            match self.types.get(*id) {
+                CType::Pointer(to) => Some(*to),
+                _ => None,
+            }
+        };
+        let first = of(events.first()?)?;
+        events.iter().all(|event| of(event) == Some(first)).then_some(Type::Pointer(first))
     }
 }
 
@@ -83,7 +109,7 @@ fn type_of(events: &[Event], name: &str) -> Result<Ty, (String, String)> {
 impl Event {
     /// How a field is read, or message and hint.
     fn argument(&self, name: &str) -> Result<&FoundArgument, (String, String)> {
-        let Event { probe, is_function, fields } = self;
+        let Event { probe, is_function, fields, .. } = self;
         let Some(field) = fields.iter().find(|field| field.name == name) else {
             if fields.is_empty() {
                 let (why, arguments) = match is_function {
@@ -110,24 +136,26 @@ impl Event {
     }
 }
 
-fn events_of(attach: &Attach, world: &dyn World) -> Vec<Event> {
+fn events_of(attach: &Attach, world: &dyn World, types: &mut CTypes) -> Vec<Event> {
     match attach {
         Attach::Functions(found) => {
             let names: Vec<&str> = found.iter().map(|function| function.name.as_str()).collect();
             let binary = found.first().map_or("", |function| function.binary.as_str());
             let prototypes = world.prototypes(binary, &names);
-            let event = |(name, prototype): (&&str, Option<weir_ir::FoundPrototype>)| Event {
+            let mut event = |(name, prototype): (&&str, Option<weir_ir::FoundPrototype>)| Event {
                 probe: format!("uprobe:{binary}:{name}"),
                 is_function: true,
                 fields: prototype.map_or_else(Vec::new, |prototype| prototype.parameters),
+                types: world.parameter_types(binary, name, types),
             };
-            names.iter().zip(prototypes).map(event).collect()
+            names.iter().zip(prototypes).map(&mut event).collect()
         }
         Attach::Places(found) => {
             let event = |place: &weir_ir::FoundPlace| Event {
                 probe: format!("uprobe:{}:{}", place.binary, place.name),
                 is_function: true,
                 fields: Vec::new(),
+                types: Vec::new(),
             };
             found.iter().map(event).collect()
         }
@@ -136,6 +164,7 @@ fn events_of(attach: &Attach, world: &dyn World) -> Vec<Event> {
                 probe: full_name(place),
                 is_function: false,
                 fields: place.fields.clone(),
+                types: Vec::new(),
             };
             found.iter().map(event).collect()
         }

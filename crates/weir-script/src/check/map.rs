@@ -153,8 +153,8 @@ impl Checker<'_> {
             return;
         }
         let ty = |key: &Key| match key {
-            Key::Keyed(ty) => describe_key(Some(ty)),
-            _ => describe_key(None),
+            Key::Keyed(ty) => describe_key(Some(ty), &self.types),
+            _ => describe_key(None, &self.types),
         };
         let message = format!("`{}` is used with {}, but it has {}", map.name, ty(&key), ty(&map.key));
         let label = format!("first used with {} here", ty(&map.key));
@@ -189,7 +189,7 @@ impl Checker<'_> {
             map.value = Some(merged);
             return;
         }
-        let (new, old) = (describe_map(&value), describe_map(known));
+        let (new, old) = (describe_map(&value, &self.types), describe_map(known, &self.types));
         let (message, hint) = if new == old {
             (
                 format!("`{}` has other bounds", map.name),
@@ -201,7 +201,8 @@ impl Checker<'_> {
                 "a map holds one type of value; use a second map".to_string(),
             )
         };
-        let diagnostic = Diagnostic::error(span, message).with_label(map.value_span, already(known));
+        let diagnostic =
+            Diagnostic::error(span, message).with_label(map.value_span, already(known, &self.types));
         self.push(diagnostic.with_hint(hint));
     }
 
@@ -220,7 +221,7 @@ impl Checker<'_> {
         match types::readable(&value) {
             Some(ty) => Ty::Value(ty),
             None => {
-                let kind = describe_map(&value);
+                let kind = describe_map(&value, &self.types);
                 let message = format!("`{}` holds {kind} and has no single value", map.name.text);
                 self.error(map.span, &message, "print it with `print`");
                 Ty::Unknown

@@ -6,7 +6,7 @@
 use weir_event::{MapValue, Type};
 use weir_source::{Diagnostic, Span};
 
-use crate::ast::{BinaryOp, Block, Expr, ExprKind, IntType, MapRef, Name, Stmt, StmtKind};
+use crate::ast::{BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind, TypeName};
 use crate::check::{Checker, Scoped, constant};
 use crate::limits;
 use crate::types::{self, Ty, describe, describe_map};
@@ -27,7 +27,7 @@ impl Checker<'_> {
             StmtKind::Expr(expr) => {
                 self.expr(expr);
             }
-            StmtKind::Let { variable, ty, value } => self.let_stmt(variable, *ty, value.as_ref()),
+            StmtKind::Let { variable, ty, value } => self.let_stmt(variable, ty.as_ref(), value.as_ref()),
             StmtKind::AssignVariable { variable, op, value } => self.assign_variable(variable, *op, value),
             StmtKind::AssignMap { map, op: None, value } => self.assign_map(map, value),
             StmtKind::AssignMap { map, op: Some(op), value } => self.update_map(map, *op, value),
@@ -84,14 +84,14 @@ impl Checker<'_> {
         self.value(count);
         let (least, most) = limits::UNROLL_RANGE;
         if count.kind != ExprKind::Invalid
-            && !constant(count, self.params).is_some_and(|count| (least..=most).contains(&count))
+            && !constant(count, self.known).is_some_and(|count| (least..=most).contains(&count))
         {
             let message = format!("`unroll` takes a constant from {least} to {most}");
             self.error(count.span, &message, "`for ($i : 0..n)` takes any number of rounds");
         }
     }
 
-    fn let_stmt(&mut self, variable: &Name, ty: Option<IntType>, value: Option<&Expr>) {
+    fn let_stmt(&mut self, variable: &Name, ty: Option<&TypeName>, value: Option<&Expr>) {
         let value = value.map(|value| (self.value(value), value.span));
         if let Some(earlier) = self.scoped(&variable.text) {
             let message = format!("`{}` is already declared", variable.text);
@@ -100,8 +100,8 @@ impl Checker<'_> {
             return;
         }
         self.declare(variable);
-        if let Some(ty) = ty {
-            self.variables.entry(variable.span.start).or_insert(Type::Int { signed: ty.signed });
+        if let Some(ty) = ty.and_then(|ty| self.declared(ty)) {
+            self.variables.entry(variable.span.start).or_insert(ty);
         }
         if let Some((Some(ty), span)) = value {
             self.learn_variable(variable, variable.span, ty, span)
@@ -149,7 +149,10 @@ impl Checker<'_> {
             return;
         }
         if let Some(source) = self.aggregate_source(value) {
-            let message = format!("a {} cannot be assigned from one map to another", describe_map(&source));
+            let message = format!(
+                "a {} cannot be assigned from one map to another",
+                describe_map(&source, &self.types)
+            );
             self.error(value.span, &message, "cast it to its number: `(int64)@map`");
             return;
         }
@@ -169,10 +172,13 @@ impl Checker<'_> {
                 let message = format!(
                     "`{}` holds {}, which only its function changes",
                     map.name.text,
-                    describe_map(other)
+                    describe_map(other, &self.types)
                 );
-                let hint =
-                    format!("write `{} = {}(…)`, or use a second map", map.name.text, describe_map(other));
+                let hint = format!(
+                    "write `{} = {}(…)`, or use a second map",
+                    map.name.text,
+                    describe_map(other, &self.types)
+                );
                 self.error(map.span, &message, &hint);
                 return;
             }
@@ -244,7 +250,7 @@ impl Checker<'_> {
             }
             return;
         }
-        let (new, old) = (describe(&ty), describe(known));
+        let (new, old) = (describe(&ty, &self.types), describe(known, &self.types));
         let message = format!("cannot assign {new} to `{}`, which is {old}", variable.text);
         let diagnostic = Diagnostic::error(span, message).with_label(declared, "declared here");
         self.push(diagnostic.with_hint("a variable keeps the type of its first value; use a second one"));

@@ -10,6 +10,7 @@ use weir_event::Type;
 use weir_ir::{Block, BlockId, Inst, Op, Terminator, Value};
 
 use crate::lower::Lowering;
+use crate::types;
 
 /// A block that is not made yet, in a terminator that waits for its edge.
 const PENDING: BlockId = BlockId(u32::MAX);
@@ -89,8 +90,9 @@ impl Blocks {
         self.blocks[block].insts.push(inst);
     }
 
+    /// A pointer is a number from here on.
     fn new_value(&mut self, ty: Type) -> Value {
-        self.types.push(ty);
+        self.types.push(types::plain(&ty));
         Value(self.types.len() as u32 - 1)
     }
 

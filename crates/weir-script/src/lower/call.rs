@@ -49,13 +49,13 @@ impl Lowering<'_> {
             Some(FunctionKind::Strncmp) => {
                 let (left, right) = (self.expr(&args[0]), self.expr(&args[1]));
                 // SANITY: the check refuses what is no constant.
-                match constant(&args[2], &self.checked.params).expect("a checked constant") as u32 {
+                match constant(&args[2], &self.checked.known).expect("a checked constant") as u32 {
                     0 => self.int(0, Type::I64),
                     first => self.strings_equal(&left, &right, true, Some(first)),
                 }
             }
             Some(FunctionKind::Reg) => {
-                let name = constant_string(&args[0], &self.checked.params);
+                let name = constant_string(&args[0], &self.checked.known);
                 // SANITY: the check refuses other names.
                 let number =
                     name.and_then(weir_ir::isa::native::register).expect("a checked register has a number");
@@ -116,7 +116,7 @@ impl Lowering<'_> {
 
     pub(super) fn ustack(&mut self, args: &[Expr]) -> Operand {
         // SANITY: the check refuses other arguments.
-        let form = stack_form(args, &self.checked.params).expect("a checked stack has a form");
+        let form = stack_form(args, &self.checked.known).expect("a checked stack has a form");
         let ty = Type::Ustack(form);
         Operand::one(self.blocks.value(Op::UserStack(form), ty.clone()), ty)
     }
@@ -155,7 +155,7 @@ impl Lowering<'_> {
             let number = |index: usize| {
                 // SANITY: the check wants constants from 0 to u32::MAX.
                 args.get(index)
-                    .map_or(0, |arg| constant(arg, &self.checked.params).expect("a constant") as u64)
+                    .map_or(0, |arg| constant(arg, &self.checked.known).expect("a constant") as u64)
             };
             let action = Action::PrintMap { map: id.0 as usize, top: number(1), div: number(2) };
             self.emit(call, action, Vec::new());
@@ -168,13 +168,13 @@ impl Lowering<'_> {
     }
 
     fn str(&mut self, call: &Expr, args: &[Expr]) -> Operand {
-        if let Some(text) = constant_string(call, &self.checked.params) {
+        if let Some(text) = constant_string(call, &self.checked.known) {
             let text = text.to_string();
             return self.string(&text, None);
         }
         let most = u64::from(self.checked.max_strlen) - 1;
         let address = self.expr(&args[0]).value();
-        let length = args.get(1).map(|length| constant(length, &self.checked.params));
+        let length = args.get(1).map(|length| constant(length, &self.checked.known));
         let (bytes, limit) = match length {
             // The length is known only at run time; the type bounds it.
             Some(None) => (types::string_bytes(most), Some(self.expr(&args[1]).value())),

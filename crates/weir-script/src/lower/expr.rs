@@ -31,6 +31,7 @@ impl Operand {
     fn signed(&self) -> bool {
         match self.ty {
             Type::Int { signed } => signed,
+            Type::Pointer(_) => false,
             _ => unreachable!("the check lets only integers here, not {:?}", self.ty),
         }
     }
@@ -48,6 +49,7 @@ impl Lowering<'_> {
             }
             ExprKind::Double(value) => self.double(*value),
             ExprKind::Str(text) => self.string(text, None),
+            ExprKind::Name(name) if let Some(value) = self.named(name) => value,
             ExprKind::Name(name) if builtin::is_stack(name) => self.ustack(&[]),
             ExprKind::Name(name) => self.builtin(name),
             ExprKind::Variable(name) => {
@@ -61,14 +63,19 @@ impl Lowering<'_> {
             }
             ExprKind::Param(_) | ExprKind::ParamCount => {
                 // SANITY: the check refuses a parameter that is no number.
-                let value = constant(expr, &self.checked.params).expect("a checked parameter is a number");
+                let value = constant(expr, &self.checked.known).expect("a checked parameter is a number");
                 self.int(value as i64, Type::I64)
             }
             ExprKind::Unary { op, operand } => self.unary(*op, operand),
             ExprKind::Step { target, increment, prefix } => self.step(target, *increment, *prefix),
             ExprKind::Binary { op, left, right, .. } => self.binary(expr, *op, left, right),
             ExprKind::Ternary { condition, then, otherwise } => self.ternary(condition, then, otherwise),
-            ExprKind::Cast { ty, operand } => self.cast(*ty, operand),
+            ExprKind::Cast { ty, operand } => self.cast_to(ty, operand),
+            ExprKind::Deref(_) | ExprKind::Member { .. } | ExprKind::Index { .. } => self.memory(expr),
+            ExprKind::SizeOfType(_) | ExprKind::SizeOfValue(_) | ExprKind::OffsetOf { .. } => {
+                let size = self.checked.sizes[&expr.span.start];
+                self.int(size as i64, Type::U64)
+            }
             ExprKind::Float(operand) => self.float(operand),
             ExprKind::Call { function, args } => self.call_value(expr, &function.text, args),
             ExprKind::Tuple(items) => {
@@ -84,7 +91,11 @@ impl Lowering<'_> {
             ExprKind::Field(name) => {
                 // SANITY: the check refuses a field that the clause's events have not.
                 let argument = self.target.fields.get(name).cloned().expect("a checked field is there");
-                self.static_argument(&argument)
+                let operand = self.static_argument(&argument);
+                match self.checked.field_types.get(&expr.span.start) {
+                    Some(ty) => Operand { ty: ty.clone(), ..operand },
+                    None => operand,
+                }
             }
             ExprKind::Invalid => unreachable!("a script with a fault is not lowered"),
         }
@@ -92,7 +103,7 @@ impl Lowering<'_> {
 
     /// The expression for a place of type `ty`: a constant string takes the place's length at once.
     pub(super) fn expr_as(&mut self, expr: &Expr, ty: &Type) -> Operand {
-        match constant_string(expr, &self.checked.params) {
+        match constant_string(expr, &self.checked.known) {
             Some(text) => self.string(text, Some(ty)),
             None => self.expr(expr),
         }
@@ -165,7 +176,8 @@ impl Lowering<'_> {
     fn step(&mut self, target: &Expr, increment: bool, prefix: bool) -> Operand {
         let delta = if increment { 1 } else { -1 };
         let plus_delta = |this: &mut Self, old: &Operand| {
-            let delta = this.int(delta, Type::I64).value();
+            let by = this.stride(&old.ty);
+            let delta = this.int(delta * by, Type::I64).value();
             let op = Op::Bin(BinOp::Add, old.value(), delta);
             Operand::one(this.blocks.value(op, old.ty.clone()), old.ty.clone())
         };
@@ -188,13 +200,19 @@ impl Lowering<'_> {
         }
     }
 
-    fn cast(&mut self, to: IntType, operand: &Expr) -> Operand {
+    /// `is_truth`: to C's `bool`, 1 where it is not 0.
+    pub(super) fn cast_int(&mut self, to: IntType, operand: &Expr, is_truth: bool) -> Operand {
         let mut operand = self.expr(operand);
         let ty = Type::Int { signed: to.signed };
         if operand.ty == Type::Double {
             // Narrower types cut the integer of 64 bits, as they do with any.
             let is_signed = to.signed || to.bits < 64;
             operand = self.integer_of(&operand, is_signed);
+        }
+        if is_truth {
+            let zero = self.int(0, Type::I64).value();
+            let op = Op::Cmp(CmpOp::Ne, operand.value(), zero);
+            return Operand::one(self.blocks.value(op, Type::I64), ty);
         }
         if to.bits == 64 {
             return Operand { ty, ..operand };
@@ -220,7 +238,9 @@ impl Lowering<'_> {
     pub(super) fn bits(&self, expr: &Expr) -> u32 {
         let of = |argument: Option<&FoundArgument>| argument.map_or(64, |found| u32::from(found.bytes) * 8);
         match &expr.kind {
-            ExprKind::Cast { ty, .. } => ty.bits,
+            ExprKind::Cast { .. } | ExprKind::Deref(_) | ExprKind::Member { .. } | ExprKind::Index { .. } => {
+                self.checked.widths.get(&expr.span).copied().unwrap_or(64)
+            }
             ExprKind::Field(name) => of(self.target.fields.get(name)),
             ExprKind::Name(name) => match builtin::variable(name).map(|row| row.ir) {
                 Some(Builtin::Arg(index)) => of(self.target.arguments.get(&index)),
@@ -263,7 +283,7 @@ impl Lowering<'_> {
             return self.truth(expr);
         }
         let negate = op == BinaryOp::Ne;
-        let literal = |expr: &Expr| constant_string(expr, &self.checked.params).map(str::to_string);
+        let literal = |expr: &Expr| constant_string(expr, &self.checked.known).map(str::to_string);
         let (left_text, right_text) = (literal(left), literal(right));
         if let (Some(text), None) = (&right_text, &left_text) {
             let left_value = self.expr(left);
@@ -285,7 +305,7 @@ impl Lowering<'_> {
         let right = self.expr(right);
         match left.ty {
             _ if left.ty == Type::Double || right.ty == Type::Double => {
-                let constant = |expr| constant(expr, &self.checked.params);
+                let constant = |expr| constant(expr, &self.checked.known);
                 let (left_constant, right_constant) = (constant(left_expr), constant(right_expr));
                 let left = self.double_of(left, left_constant);
                 let right = self.double_of(right, right_constant);
@@ -313,6 +333,9 @@ impl Lowering<'_> {
     }
 
     pub(super) fn int_binary(&mut self, op: BinaryOp, left: &Operand, right: &Operand) -> Operand {
+        if let Some(sum) = self.pointer_sum(op, left, right) {
+            return sum;
+        }
         let (int_op, signed) = types::int_op(op, left.signed(), right.signed());
         let ty = Type::Int { signed };
         let op = match int_op {

@@ -65,7 +65,7 @@ impl Lowering<'_> {
     /// The rounds are the same as if they were written one after the other.
     pub(super) fn unroll_stmt(&mut self, stmt: &Stmt, count: &Expr, body: &Block) {
         // SANITY: the check refuses what is no constant.
-        let count = constant(count, &self.checked.params).expect("a checked count is a constant");
+        let count = constant(count, &self.checked.known).expect("a checked count is a constant");
         let (from, to) = (self.int(0, Type::I64).value(), self.int(count as i64, Type::I64).value());
         self.counted(stmt, from, to, body, &|_, _| {});
     }

@@ -108,7 +108,9 @@ impl Lowering<'_> {
                 let address = self.int(0, Type::U64).value();
                 Op::UserSymbol { address }
             }
-            Type::Int { .. } | Type::Double | Type::Ustack(_) | Type::Tuple(_) => Op::Int(0),
+            Type::Int { .. } | Type::Pointer(_) | Type::Double | Type::Ustack(_) | Type::Tuple(_) => {
+                Op::Int(0)
+            }
         };
         self.blocks.value(op, ty)
     }

@@ -2,21 +2,16 @@
 
 use weir_source::Span;
 
-use crate::ast::{BINARY_OPS, BinaryOp, Expr, ExprKind, INT_TYPES, IntType, MapRef, Name, UnaryOp};
+use crate::ast::{BINARY_OPS, BinaryOp, Expr, ExprKind, MapRef, Name, TypeBase, UnaryOp};
 use crate::limits;
 use crate::parser::Parser;
+use crate::parser::type_name::is_type_word;
 use crate::token::TokenKind;
 use crate::unsupported::{self, Kind};
 
 /// What no name can be.
 const KEYWORDS: [&str; 10] =
     ["if", "else", "let", "return", "config", "while", "for", "unroll", "break", "continue"];
-
-const CASTS_TO_STRUCTS: &str = "casts to structs";
-
-/// What a script cannot read by a field's name.
-const READS_MEMORY: &str = "`str(argN)` reads a string; `weir record -e 'uprobe:BINARY:FUNCTION x=+8(%di):u32'` reads a field by its \
-                            offset, and without fields the parameters that debug information names";
 
 impl Parser<'_> {
     /// Any expression: a ternary or what binds tighter.
@@ -66,7 +61,10 @@ impl Parser<'_> {
             TokenKind::Punct("++") => return self.prefix_step(true),
             TokenKind::Punct("--") => return self.prefix_step(false),
             TokenKind::Punct("*") => {
-                return self.refuse("pointer dereference `*`", "`str(p)` reads a string");
+                self.bump();
+                let operand = self.nested(Self::unary).unwrap_or_else(|| invalid(start));
+                let span = start.to(operand.span);
+                return self.node(ExprKind::Deref(Box::new(operand)), span);
             }
             TokenKind::Punct("&") => return self.refuse("the address of `&`", "only `argN` holds addresses"),
             _ => return self.postfix(),
@@ -115,6 +113,7 @@ impl Parser<'_> {
     }
 
     fn postfix(&mut self) -> Expr {
+        let start = self.peek_span();
         let mut expr = self.primary();
         while !self.recovering {
             let next = self.peek_span();
@@ -126,11 +125,8 @@ impl Parser<'_> {
                     expr = self.step(expr, increment, false, span);
                 }
                 TokenKind::Punct("." | "->") if is_args(&expr) => expr = self.field(expr.span),
-                TokenKind::Punct(".") => expr = self.part(expr),
-                TokenKind::Punct("->") => return self.refuse("struct fields", READS_MEMORY),
-                TokenKind::Punct("[") => {
-                    return self.refuse("array elements", "a map takes its keys as `@name[key]`");
-                }
+                TokenKind::Punct("." | "->") => expr = self.part(expr, start),
+                TokenKind::Punct("[") => expr = self.index(expr, start),
                 _ => break,
             }
         }
@@ -154,16 +150,71 @@ impl Parser<'_> {
         self.node(ExprKind::Field(self.text_of(token.span)), args.to(token.span))
     }
 
-    fn part(&mut self, tuple: Expr) -> Expr {
-        self.bump();
+    /// `.0`, `.name` or `->name`.
+    fn part(&mut self, of: Expr, start: Span) -> Expr {
+        let is_dot = self.bump().kind.is(".");
         let token = self.peek_at(0).clone();
+        let span = start.to(token.span);
         match token.kind {
-            TokenKind::Int(index) => {
+            TokenKind::Int(index) if is_dot => {
                 self.bump();
-                let span = tuple.span.to(token.span);
-                self.node(ExprKind::Part { tuple: Box::new(tuple), index }, span)
+                self.node(ExprKind::Part { tuple: Box::new(of), index }, span)
             }
-            _ => self.refuse("struct fields", "a part of a tuple is `$t.0`"),
+            TokenKind::Ident => {
+                self.bump();
+                let name = Name { text: self.text_of(token.span), span: token.span };
+                self.node(ExprKind::Member { of: Box::new(of), name }, span)
+            }
+            _ => {
+                let found = self.found();
+                let message = format!("expected the name of a member, found {found}");
+                self.fault(token.span, &message, "`$p->name` is a member, `$t.0` a part of a tuple");
+                invalid(span)
+            }
+        }
+    }
+
+    /// `[index]`
+    fn index(&mut self, of: Expr, start: Span) -> Expr {
+        self.bump();
+        let index = self.expr();
+        let end = self.peek_span();
+        if self.recovering || !self.expect("]", "after the index") {
+            return invalid(of.span);
+        }
+        let span = start.to(end);
+        self.node(ExprKind::Index { of: Box::new(of), index: Box::new(index) }, span)
+    }
+
+    /// `sizeof(…)` and `offsetof(…)`: what they take may be a type.
+    fn size_or_offset(&mut self, name: Span, is_size: bool) -> Expr {
+        let is_value = is_size && {
+            let word = self.peek_at(1).clone();
+            let is_word = word.kind == TokenKind::Ident;
+            let is_type = is_word && is_type_word(&self.text_of(word.span));
+            // A name alone may be either: the check knows.
+            !is_type
+                && !(is_word
+                    && (self.peek_at(2).kind.is(")")
+                        || self.peek_at(2).kind.is("*") && self.peek_at(3).kind.is(")")))
+        };
+        self.bump();
+        let kind = if is_value {
+            Some(ExprKind::SizeOfValue(Box::new(self.expr())))
+        } else {
+            self.type_name().and_then(|ty| {
+                if is_size {
+                    return Some(ExprKind::SizeOfType(ty));
+                }
+                let has_comma = self.expect(",", "after the type");
+                let path = has_comma.then(|| self.member_path()).flatten()?;
+                Some(ExprKind::OffsetOf { ty, path })
+            })
+        };
+        let end = self.peek_span();
+        match kind.filter(|_| !self.recovering) {
+            Some(kind) if self.expect(")", "after the arguments") => self.node(kind, name.to(end)),
+            _ => invalid(name),
         }
     }
 
@@ -226,6 +277,9 @@ impl Parser<'_> {
         if !self.peek().is("(") {
             return Expr::new(ExprKind::Name(text), span);
         }
+        if matches!(text.as_str(), "sizeof" | "offsetof") {
+            return self.size_or_offset(span, text == "sizeof");
+        }
         if let Some(row) = unsupported::find(Kind::Operator, &text) {
             // Its arguments may be types, which cannot be read as expressions.
             self.fault(span, &row.message(), row.hint);
@@ -255,24 +309,18 @@ impl Parser<'_> {
     /// A cast, a tuple or an expression in parentheses.
     fn parenthesis(&mut self) -> Expr {
         let open = self.peek_span();
-        if let Some(ty) = self.cast_ahead() {
-            (0..3).for_each(|_| drop(self.bump()));
+        if self.is_cast_ahead() {
+            self.bump();
+            let Some(ty) = self.type_name() else { return invalid(open) };
+            if self.recovering || !self.expect(")", "after the type of the cast") {
+                return invalid(open);
+            }
             let operand = self.nested(Self::unary).unwrap_or_else(|| invalid(open));
             let span = open.to(operand.span);
+            if ty.base == TypeBase::Basic("float".to_string()) && ty.suffixes.is_empty() {
+                return self.node(ExprKind::Float(Box::new(operand)), span);
+            }
             return self.node(ExprKind::Cast { ty, operand: Box::new(operand) }, span);
-        }
-        if self.is_float_ahead() {
-            (0..3).for_each(|_| drop(self.bump()));
-            let operand = self.nested(Self::unary).unwrap_or_else(|| invalid(open));
-            let span = open.to(operand.span);
-            return self.node(ExprKind::Float(Box::new(operand)), span);
-        }
-        if let Some(what) = self.unsupported_cast_ahead() {
-            let hint = match what {
-                CASTS_TO_STRUCTS => READS_MEMORY,
-                _ => "casts are (int8) … (int64), (uint8) … (uint64), and (float)farg0",
-            };
-            return self.refuse(what, hint);
         }
         self.bump();
         let mut items = self.list();
@@ -293,39 +341,6 @@ impl Parser<'_> {
             // SANITY: there is exactly one.
             1 => items.pop().expect("one item"),
             _ => self.node(ExprKind::Tuple(items), span),
-        }
-    }
-
-    fn cast_ahead(&mut self) -> Option<IntType> {
-        if self.peek_at(1).kind != TokenKind::Ident || !self.peek_at(2).kind.is(")") {
-            return None;
-        }
-        let span = self.peek_at(1).span;
-        let name = self.text_of(span);
-        INT_TYPES.iter().find(|(known, _)| *known == name).map(|(_, ty)| *ty)
-    }
-
-    /// `(float)`
-    fn is_float_ahead(&mut self) -> bool {
-        let word = self.peek_at(1).clone();
-        word.kind == TokenKind::Ident && self.peek_at(2).kind.is(")") && self.text_of(word.span) == "float"
-    }
-
-    /// `(struct x *)`, `(uint8 *)`, `(bool)`: what such a cast is called.
-    fn unsupported_cast_ahead(&mut self) -> Option<&'static str> {
-        if self.peek_at(1).kind != TokenKind::Ident {
-            return None;
-        }
-        let span = self.peek_at(1).span;
-        let name = self.text_of(span);
-        let is_type = INT_TYPES.iter().any(|(known, _)| *known == name);
-        match name.as_str() {
-            "struct" | "union" | "enum" => Some(CASTS_TO_STRUCTS),
-            "bool" | "void" | "char" | "short" | "int" | "long" | "unsigned" | "float" | "double"
-            | "string" | "buffer" | "inet" => Some("this cast"),
-            _ if is_type && self.peek_at(2).kind.is("*") => Some("casts to pointers"),
-            _ if is_type => Some("casts to arrays"),
-            _ => None,
         }
     }
 

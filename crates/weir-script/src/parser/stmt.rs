@@ -2,7 +2,7 @@
 
 use weir_source::Span;
 
-use crate::ast::{ASSIGN_OPS, Block, Expr, ExprKind, INT_TYPES, IntType, MapRef, Name, Stmt, StmtKind};
+use crate::ast::{ASSIGN_OPS, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind};
 use crate::parser::Parser;
 use crate::token::TokenKind;
 
@@ -215,23 +215,9 @@ impl Parser<'_> {
             return StmtKind::Invalid;
         }
         let variable = Name { text: self.text_of(token.span), span: token.span };
-        let ty = if self.eat(":") { self.let_type() } else { None };
+        let ty = if self.eat(":") { self.type_name() } else { None };
         let value = if !self.recovering && self.eat("=") { Some(self.expr()) } else { None };
         StmtKind::Let { variable, ty, value }
-    }
-
-    fn let_type(&mut self) -> Option<IntType> {
-        let token = self.bump();
-        let name = self.text_of(token.span);
-        match INT_TYPES.iter().find(|(known, _)| *known == name) {
-            Some((_, ty)) => Some(*ty),
-            None => {
-                let message =
-                    format!("not supported by weir yet: declaring the type `{}`", name.escape_debug());
-                self.fault(token.span, &message, "leave the type out; it is that of the first value");
-                None
-            }
-        }
     }
 
     fn return_stmt(&mut self) -> StmtKind {

@@ -33,5 +33,6 @@ mod tools;
 mod trace;
 mod tracepoint;
 mod triggers;
+mod types;
 mod usdt;
 mod view;

@@ -1,5 +1,6 @@
 //! Random modules that `check` accepts, from a seed: one function, up to eight blocks, loops within loops, every operation and map kind.
 
+use weir_event::ctype::TypeId;
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
 use weir_ir::dominators::Dominators;
 use weir_ir::{
@@ -94,6 +95,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     let (min, step) = (dice.below(20) as i64 - 10, 1 + dice.below(5) as i64);
     let values = [
         MapValue::Plain(int.clone()),
+        MapValue::Plain(Type::Pointer(TypeId(dice.below(9) as u32))),
         MapValue::Plain(Type::Double),
         MapValue::Plain(string(menu, dice)),
         MapValue::Count,
@@ -351,6 +353,7 @@ impl Maker<'_> {
             ) =>
             {
                 let ty = match &schema.value {
+                    MapValue::Plain(Type::Pointer(_)) => Type::U64,
                     MapValue::Plain(ty) => ty.clone(),
                     _ => Type::I64,
                 };
@@ -397,6 +400,8 @@ impl Maker<'_> {
     }
 
     fn fresh(&mut self, ty: &Type, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Value {
+        // A pointer is a number.
+        let ty = if let Type::Pointer(_) = ty { &Type::U64 } else { ty };
         let op = match ty {
             Type::Str { bytes } => match self.dice.below(3) {
                 0 if *bytes == 16 => Op::Builtin(Builtin::Comm),

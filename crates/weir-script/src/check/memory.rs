@@ -1,0 +1,409 @@
+//! Memory by type: names of types, pointers, members, elements, casts, `sizeof` and `offsetof`.
+//!
+//! A record or an array is no value of its own: it is read through its members and elements, an array of `char` as a string.
+//! What a name stands for is looked up in the script's C text, then in the debug information of the clause's binaries; the
+//! members of a record are asked of the world when one of them is first named.
+
+use weir_event::Type;
+use weir_event::ctype::{CType, CTypes, Enum, Member, TypeId};
+use weir_source::{Span, nearest};
+
+use crate::ast::{BinaryOp, Expr, ExprKind, Name, TypeBase, TypeName, TypeSuffix};
+use crate::builtin;
+use crate::c;
+use crate::check::{Checker, constant};
+use crate::types::{self, Ty, describe_one};
+
+impl Checker<'_> {
+    /// The type that a name stands for, or an error.
+    pub(super) fn type_id(&mut self, name: &TypeName) -> Option<TypeId> {
+        let mut id = match &name.base {
+            TypeBase::Int(ty) => {
+                self.types.add(CType::Int { bytes: (ty.bits / 8) as u8, signed: ty.signed, is_char: false })
+            }
+            TypeBase::Basic(words) => match c::basic(&words.split(' ').collect::<Vec<_>>()) {
+                Some(ty) => self.types.add(ty),
+                None => {
+                    self.error(name.span, &format!("`{words}` is no type"), "such as `unsigned long`");
+                    return None;
+                }
+            },
+            TypeBase::Tag(tag) => match self.known.declarations.tag(tag) {
+                Some(Ok(id)) => id,
+                Some(Err(fault)) => {
+                    let message = format!("`{tag}` cannot be read: {fault}");
+                    self.error(name.span, &message, "declare what is needed of it in the script");
+                    return None;
+                }
+                None => self.types.named(tag, None, None),
+            },
+            TypeBase::Name(word) => self.typedef(word, name.span)?,
+        };
+        for suffix in &name.suffixes {
+            id = self.types.add(match suffix {
+                TypeSuffix::Pointer => CType::Pointer(id),
+                TypeSuffix::Array(count) => CType::Array { element: id, count: *count },
+            });
+        }
+        self.type_ids.insert(name.span.start, id);
+        Some(id)
+    }
+
+    fn typedef(&mut self, word: &str, span: Span) -> Option<TypeId> {
+        if let Some(id) = self.known.declarations.typedef(word) {
+            return Some(id);
+        }
+        let world = self.world;
+        for binary in &self.binaries {
+            if let Some(id) = world.c_type(binary, word, &mut self.types) {
+                return Some(id);
+            }
+        }
+        let hint = match nearest(word, self.known.declarations.typedefs()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "declare it before the probes, or include its header".to_string(),
+        };
+        self.error(span, &format!("unknown type `{word}`"), &hint);
+        None
+    }
+
+    /// What a type is, with its members where only its name was known.
+    fn complete(&mut self, id: TypeId) -> CType {
+        if let CType::Named { name, place, .. } = self.types.get(id).clone() {
+            let world = self.world;
+            let known = match &place {
+                Some(place) => world.members(place, &mut self.types),
+                None => None,
+            };
+            let by_name = |types: &mut CTypes| {
+                let found = self.binaries.iter().find_map(|binary| world.c_type(binary, &name, types))?;
+                match types.get(found).clone() {
+                    CType::Named { place: Some(place), .. } => world.members(&place, types),
+                    other => Some(other),
+                }
+            };
+            if let Some(ty) = known.or_else(|| by_name(&mut self.types)) {
+                self.types.complete(id, ty);
+            }
+        }
+        self.types.get(id).clone()
+    }
+
+    /// Bytes of a type, or an error that there are none.
+    fn size(&mut self, id: TypeId, span: Span) -> Option<u32> {
+        self.complete(id);
+        let bytes = self.types.bytes(id);
+        if bytes.is_none() {
+            let name = self.types.name(id);
+            match self.types.get(id) {
+                CType::Named { .. } => self.unknown_record(&name, span),
+                _ => self.error(span, &format!("`{name}` has no size"), "a pointer to it has"),
+            }
+        }
+        bytes
+    }
+
+    fn unknown_record(&mut self, name: &str, span: Span) {
+        let message = format!("nothing is known of `{name}` but its name");
+        let hint = match self.binaries.first() {
+            Some(binary) => format!(
+                "declare it before the probes, or install the debug information of {}",
+                weir_source::printable(binary)
+            ),
+            None => "declare it before the probes, or include its header".to_string(),
+        };
+        self.error(span, &message, &hint);
+    }
+
+    /// The value of what lies in memory: a number, a pointer, a string.
+    pub(super) fn memory(&mut self, expr: &Expr) -> Ty {
+        let Some(id) = self.place(expr) else { return Ty::Unknown };
+        self.in_target(&shown(expr), expr.span);
+        let name = self.types.name(id);
+        let ty = self.complete(id);
+        if let (CType::Int { .. } | CType::Enum(_), Some(bytes)) = (&ty, self.types.bytes(id)) {
+            self.widths.entry(expr.span).or_insert(8 * bytes);
+        }
+        let (message, hint) = match ty {
+            CType::Int { signed, .. } => return Ty::Value(Type::Int { signed }),
+            CType::Enum(of) => return Ty::Value(Type::Int { signed: of.signed }),
+            CType::Float { .. } => return Ty::Value(Type::Double),
+            CType::Pointer(to) => return Ty::Value(Type::Pointer(to)),
+            CType::Array { .. } if let Some(count) = self.types.text(id) => {
+                return Ty::Value(types::text_of(count, self.settings.max_strlen));
+            }
+            CType::Void => {
+                ("`void` has no value".to_string(), "cast the pointer: `*(uint64 *)$p`".to_string())
+            }
+            CType::Other { what, .. } => (
+                format!("{what} cannot be read"),
+                "integers, addresses, enumerations, float and double are".to_string(),
+            ),
+            CType::Array { .. } => (
+                format!("not supported by weir yet: `{name}` as a value"),
+                "name one of its elements: `$p->list[0]`".to_string(),
+            ),
+            CType::Record(record) => {
+                let first = record
+                    .names(&self.types)
+                    .first()
+                    .map_or_else(String::new, |first| format!(": `.{first}`"));
+                (
+                    format!("not supported by weir yet: `{name}` as a value"),
+                    format!("name one of its members{first}"),
+                )
+            }
+            CType::Named { .. } => {
+                self.unknown_record(&name, expr.span);
+                return Ty::Unknown;
+            }
+        };
+        self.error(expr.span, &message, &hint);
+        Ty::Unknown
+    }
+
+    /// The type of what `*`, a member's name or an index means. None if there is a fault, or the type is not known yet.
+    fn place(&mut self, expr: &Expr) -> Option<TypeId> {
+        match &expr.kind {
+            ExprKind::Deref(pointer) => match self.operand(pointer)? {
+                Operand::Place(id) => match self.types.get(id).clone() {
+                    CType::Pointer(to) | CType::Array { element: to, .. } => Some(to),
+                    _ => self.no_pointer("`*`", &self.types.name(id), pointer.span),
+                },
+                Operand::Value(Type::Pointer(to)) => Some(to),
+                Operand::Value(other) => {
+                    self.no_pointer("`*`", &describe_one(&other, &self.types), pointer.span)
+                }
+            },
+            ExprKind::Member { of, name } => {
+                let of_id = match self.operand(of)? {
+                    Operand::Place(id) => match self.types.get(id) {
+                        CType::Pointer(to) => *to,
+                        _ => id,
+                    },
+                    Operand::Value(Type::Pointer(to)) => to,
+                    Operand::Value(other) => {
+                        let what = format!("`.{}`", name.text);
+                        return self.no_pointer(&what, &describe_one(&other, &self.types), of.span);
+                    }
+                };
+                let member = self.member(of_id, name, of.span)?;
+                if let Some(bits) = member.bits {
+                    self.widths.insert(expr.span, bits.width.into());
+                }
+                Some(member.ty)
+            }
+            ExprKind::Index { of, index } => {
+                self.integer(index, "an index");
+                match self.operand(of)? {
+                    Operand::Place(id) => match self.types.get(id).clone() {
+                        CType::Pointer(to) => self.size(to, of.span).map(|_| to),
+                        CType::Array { element, count } => self.element(id, (element, count), index),
+                        _ => self.no_pointer("`[…]`", &self.types.name(id), of.span),
+                    },
+                    Operand::Value(Type::Pointer(to)) => self.size(to, of.span).map(|_| to),
+                    Operand::Value(other) => {
+                        self.no_pointer("`[…]`", &describe_one(&other, &self.types), of.span)
+                    }
+                }
+            }
+            _ => unreachable!("only `*`, members and elements are places"),
+        }
+    }
+
+    /// What a pointer or a record is taken of: a place, or a value. None if it is not known.
+    fn operand(&mut self, expr: &Expr) -> Option<Operand> {
+        if expr.is_place() {
+            return self.place(expr).map(|id| {
+                self.complete(id);
+                Operand::Place(id)
+            });
+        }
+        self.value(expr).map(Operand::Value)
+    }
+
+    fn no_pointer<T>(&mut self, what: &str, found: &str, span: Span) -> Option<T> {
+        let message = format!("{what} takes a pointer or what one leads to, not {found}");
+        self.error(span, &message, "cast it to what it points to: `((struct request *)arg0)->id`");
+        None
+    }
+
+    fn member(&mut self, id: TypeId, name: &Name, of: Span) -> Option<Member> {
+        let shown = self.types.name(id);
+        match self.complete(id) {
+            CType::Record(record) => {
+                if let Some(member) = record.member(&self.types, &name.text) {
+                    if member.bits.is_some_and(|bits| bits.bytes().is_none()) {
+                        let message =
+                            format!("the bit-field `{}` spans nine bytes and cannot be read", name.text);
+                        self.error(
+                            name.span,
+                            &message,
+                            "read the bytes that it is in: cast the pointer to `uint8 *`",
+                        );
+                        return None;
+                    }
+                    return Some(member);
+                }
+                let names = record.names(&self.types);
+                let hint = match nearest(&name.text, names.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => {
+                        let some: Vec<&str> = names.iter().copied().take(8).collect();
+                        let dots = if names.len() > some.len() { ", …" } else { "" };
+                        format!("it has {}{dots}", some.join(", "))
+                    }
+                };
+                self.error(name.span, &format!("`{shown}` has no member `{}`", name.text), &hint);
+            }
+            CType::Named { .. } => self.unknown_record(&shown, of),
+            _ => {
+                let message = format!("`{shown}` has no members");
+                self.error(name.span, &message, "only `struct` and `union` have; cast the pointer to one");
+            }
+        }
+        None
+    }
+
+    fn element(&mut self, id: TypeId, (element, count): (TypeId, u32), index: &Expr) -> Option<TypeId> {
+        let past = constant(index, self.known).filter(|at| count > 0 && !(0..i128::from(count)).contains(at));
+        if let Some(at) = past {
+            let message = format!("index {at} is past the end of `{}`", self.types.name(id));
+            self.error(index.span, &message, &format!("indices are 0 to {}", count - 1));
+            return None;
+        }
+        self.size(element, index.span).map(|_| element)
+    }
+
+    /// `(type)operand`
+    pub(super) fn cast(&mut self, expr: &Expr, name: &TypeName, operand: &Expr) -> Ty {
+        let id = self.type_id(name);
+        let what = format!("a cast to {}", name.text());
+        let Some(id) = id else {
+            self.look_over(operand);
+            return Ty::Unknown;
+        };
+        let is_number = matches!(self.types.get(id), CType::Int { .. } | CType::Enum(_) | CType::Pointer(_));
+        let is_array = is_number && operand.is_place() && {
+            let of = self.place(operand);
+            of.is_none_or(|of| matches!(self.types.get(of), CType::Array { .. }))
+        };
+        match self.types.get(id).clone() {
+            // An array is its address.
+            CType::Pointer(to) if is_array => return Ty::Value(Type::Pointer(to)),
+            CType::Int { signed, .. } | CType::Enum(Enum { signed, .. }) => {
+                self.widths.insert(expr.span, 8 * self.types.bytes(id).unwrap_or(8));
+                return self.number(operand, &what).map_or(Ty::Unknown, |()| Ty::Value(Type::Int { signed }));
+            }
+            CType::Pointer(to) => {
+                return self.integer(operand, &what).map_or(Ty::Unknown, |_| Ty::Value(Type::Pointer(to)));
+            }
+            CType::Record(_) | CType::Named { .. } => {
+                let hint = format!("cast to a pointer: `({} *)`", name.text());
+                self.error(name.span, &format!("{what} is none to a number or a pointer"), &hint);
+            }
+            _ => {
+                let hint = "casts are to integers and pointers, and `(float)farg0`";
+                self.error(name.span, &format!("not supported by weir yet: {what}"), hint);
+            }
+        }
+        self.look_over(operand);
+        Ty::Unknown
+    }
+
+    /// `sizeof(type)`. A name alone may be a builtin's.
+    pub(super) fn size_of_type(&mut self, expr: &Expr, name: &TypeName) -> Ty {
+        if let TypeBase::Name(word) = &name.base
+            && let Some(row) = builtin::variable(word)
+        {
+            return self.learn_size(expr, Some(row.ty.bytes().into()));
+        }
+        let bytes = self.type_id(name).and_then(|id| self.size(id, name.span));
+        self.learn_size(expr, bytes.map(u64::from))
+    }
+
+    pub(super) fn size_of_value(&mut self, expr: &Expr, operand: &Expr) -> Ty {
+        let bytes = match self.operand(operand) {
+            Some(Operand::Place(id)) => self.size(id, operand.span),
+            Some(Operand::Value(ty)) => Some(ty.bytes()),
+            None => None,
+        };
+        self.learn_size(expr, bytes.map(u64::from))
+    }
+
+    fn learn_size(&mut self, expr: &Expr, bytes: Option<u64>) -> Ty {
+        let Some(bytes) = bytes else { return Ty::Unknown };
+        self.sizes.insert(expr.span.start, bytes);
+        Ty::Value(Type::U64)
+    }
+
+    pub(super) fn offset_of(&mut self, expr: &Expr, ty: &TypeName, path: &[Name]) -> Ty {
+        let Some(mut id) = self.type_id(ty) else { return Ty::Unknown };
+        let (mut of, mut offset) = (ty.span, 0);
+        for name in path {
+            let Some(member) = self.member(id, name, of) else { return Ty::Unknown };
+            if member.bits.is_some() {
+                self.error(name.span, "a bit-field has no offset in bytes", "name a member that is none");
+                return Ty::Unknown;
+            }
+            offset += u64::from(member.offset);
+            (id, of) = (member.ty, name.span);
+        }
+        self.learn_size(expr, Some(offset))
+    }
+
+    /// A type that a variable is declared with.
+    pub(super) fn declared(&mut self, name: &TypeName) -> Option<Type> {
+        let id = self.type_id(name)?;
+        match self.types.get(id) {
+            CType::Int { signed, .. } | CType::Enum(Enum { signed, .. }) => {
+                Some(Type::Int { signed: *signed })
+            }
+            CType::Pointer(to) => Some(Type::Pointer(*to)),
+            CType::Float { bytes: 8 } => Some(Type::Double),
+            _ => {
+                let message = format!("not supported by weir yet: a variable of the type `{}`", name.text());
+                self.error(
+                    name.span,
+                    &message,
+                    "integers and pointers may be declared; other types come from the first value",
+                );
+                None
+            }
+        }
+    }
+
+    /// The type of `+` and `-` with a pointer; none where the operands are taken as numbers.
+    pub(super) fn pointer_types(
+        &mut self,
+        op: BinaryOp,
+        span: Span,
+        left: &Type,
+        right: &Type,
+    ) -> Option<Ty> {
+        let to = match (op, left, right) {
+            (BinaryOp::Add | BinaryOp::Sub, Type::Pointer(to), Type::Int { .. }) => *to,
+            (BinaryOp::Add, Type::Int { .. }, Type::Pointer(to)) => *to,
+            _ => return None,
+        };
+        if to == CTypes::VOID {
+            return Some(Ty::Value(Type::Pointer(to)));
+        }
+        Some(self.size(to, span).map_or(Ty::Unknown, |_| Ty::Value(Type::Pointer(to))))
+    }
+}
+
+enum Operand {
+    /// In memory.
+    Place(TypeId),
+    Value(Type),
+}
+
+/// As messages name it.
+fn shown(expr: &Expr) -> String {
+    match &expr.kind {
+        ExprKind::Member { name, .. } => format!("->{}", name.text),
+        ExprKind::Index { .. } => "[…]".to_string(),
+        _ => "*".to_string(),
+    }
+}

@@ -1,0 +1,248 @@
+//! Memory by type: the operations that fetch what a pointer leads to.
+//!
+//! A place is an address and how far what is meant lies from it: offsets of members and elements that are known now are added up, so
+//! that each pointer of a chain takes one read, and what is read is no wider than its type. A read that cannot be is 0 or "", and counted.
+
+use weir_event::Type;
+use weir_event::ctype::{Bits, CType, CTypes, TypeId};
+use weir_ir::{BinOp, CmpOp, Op, Value};
+
+use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeBase, TypeName};
+use crate::c::Named;
+use crate::check::constant;
+use crate::lower::Lowering;
+use crate::lower::expr::Operand;
+use crate::types;
+
+/// Something in the target's memory.
+#[derive(Clone, Copy)]
+struct Place {
+    base: Value,
+    /// From there, in bytes.
+    offset: i64,
+    ty: TypeId,
+    bits: Option<Bits>,
+}
+
+impl Lowering<'_> {
+    /// The value of a macro or an enumerator.
+    pub(super) fn named(&mut self, name: &str) -> Option<Operand> {
+        match self.checked.known.declarations.named(name)? {
+            Named::Number(value) => Some(self.int(value, Type::I64)),
+            Named::Text(text) => Some(self.string(text, None)),
+            Named::Other(_) => None,
+        }
+    }
+
+    /// The value of what lies in memory.
+    pub(super) fn memory(&mut self, expr: &Expr) -> Operand {
+        let place = self.place(expr);
+        self.load(place)
+    }
+
+    fn types(&self) -> &CTypes {
+        &self.checked.types
+    }
+
+    /// Bytes that a pointer moves by when 1 is added.
+    pub(super) fn stride(&self, ty: &Type) -> i64 {
+        match ty {
+            Type::Pointer(to) => self.bytes(*to),
+            _ => 1,
+        }
+    }
+
+    /// Of `void` it is 1, as in GNU C.
+    fn bytes(&self, ty: TypeId) -> i64 {
+        self.types().bytes(ty).unwrap_or(1).into()
+    }
+
+    fn place(&mut self, expr: &Expr) -> Place {
+        match &expr.kind {
+            ExprKind::Deref(pointer) => self.pointed(pointer),
+            ExprKind::Member { of, name } => {
+                let mut place = self.pointed(of);
+                let types = &self.checked.types;
+                let CType::Record(record) = types.get(place.ty) else {
+                    unreachable!("the check wants a record")
+                };
+                // SANITY: the check refuses a name that is no member.
+                let member = record.member(types, &name.text).expect("a checked member is there");
+                place.offset += i64::from(member.offset);
+                Place { ty: member.ty, bits: member.bits, ..place }
+            }
+            ExprKind::Index { of, index } if of.is_place() => {
+                let place = self.place(of);
+                match *self.types().get(place.ty) {
+                    CType::Array { element, count } => {
+                        self.element(Place { ty: element, ..place }, index, count)
+                    }
+                    _ => {
+                        let pointed = self.follow(place);
+                        self.element(pointed, index, 0)
+                    }
+                }
+            }
+            ExprKind::Index { of, index } => {
+                let pointed = self.pointed(of);
+                self.element(pointed, index, 0)
+            }
+            _ => unreachable!("only `*`, members and elements are places"),
+        }
+    }
+
+    /// What a pointer leads to; of a record or an array that lies in memory, itself. The type is that of what is there, of an array its element's.
+    fn pointed(&mut self, expr: &Expr) -> Place {
+        if !expr.is_place() {
+            let operand = self.expr(expr);
+            let Type::Pointer(ty) = operand.ty else { unreachable!("the check wants a pointer") };
+            return Place { base: operand.value(), offset: 0, ty, bits: None };
+        }
+        let place = self.place(expr);
+        match *self.types().get(place.ty) {
+            CType::Pointer(_) => self.follow(place),
+            CType::Array { element, .. } => Place { ty: element, ..place },
+            _ => place,
+        }
+    }
+
+    /// What the pointer leads to that lies there.
+    fn follow(&mut self, place: Place) -> Place {
+        let CType::Pointer(ty) = *self.types().get(place.ty) else {
+            unreachable!("the check wants a pointer")
+        };
+        Place { base: self.load(place).value(), offset: 0, ty, bits: None }
+    }
+
+    /// An element of those that begin at `place`. One past the last of `count`, if that is known, lies at no address.
+    fn element(&mut self, place: Place, index: &Expr, count: u32) -> Place {
+        let bytes = self.bytes(place.ty);
+        if let Some(index) = constant(index, &self.checked.known).and_then(|index| i64::try_from(index).ok())
+        {
+            return Place { offset: place.offset.wrapping_add(index.wrapping_mul(bytes)), ..place };
+        }
+        let index = self.expr(index).value();
+        let distance = self.scaled(index, bytes);
+        let start = self.moved(place.base, place.offset);
+        let mut base = self.blocks.value(Op::Bin(BinOp::Add, start, distance), Type::U64);
+        if count > 0 {
+            let count = self.number(count.into());
+            let is_inside = self.blocks.value(Op::Cmp(CmpOp::ULt, index, count), Type::I64);
+            let zero = self.number(0);
+            let mask = self.blocks.value(Op::Bin(BinOp::Sub, zero, is_inside), Type::U64);
+            base = self.blocks.value(Op::Bin(BinOp::And, base, mask), Type::U64);
+        }
+        Place { base, offset: 0, ..place }
+    }
+
+    fn scaled(&mut self, value: Value, by: i64) -> Value {
+        if by == 1 {
+            return value;
+        }
+        let by = self.number(by);
+        self.blocks.value(Op::Bin(BinOp::Mul, value, by), Type::U64)
+    }
+
+    fn moved(&mut self, value: Value, by: i64) -> Value {
+        if by == 0 {
+            return value;
+        }
+        let by = self.number(by);
+        self.blocks.value(Op::Bin(BinOp::Add, value, by), Type::U64)
+    }
+
+    fn load(&mut self, place: Place) -> Operand {
+        let address = self.moved(place.base, place.offset);
+        let ty = self.types().get(place.ty).clone();
+        let (bytes, signed) = match ty {
+            CType::Int { bytes, signed, .. } => (bytes, signed),
+            CType::Enum(of) => (of.bytes, of.signed),
+            CType::Pointer(to) => {
+                let value = self.blocks.value(Op::ReadInt { address, bytes: 8 }, Type::U64);
+                return Operand::one(value, Type::Pointer(to));
+            }
+            CType::Float { bytes } => {
+                let value = self.blocks.value(Op::ReadInt { address, bytes }, Type::I64);
+                return if bytes == 4 { self.widened(value) } else { self.double_of_bits(value) };
+            }
+            CType::Array { count, .. } => return self.text(address, count),
+            other => unreachable!("the check refuses {other:?} as a value"),
+        };
+        let bits = place.bits.unwrap_or(Bits { shift: 0, width: 8 * bytes });
+        // SANITY: the check refuses a bit-field that no integer holds.
+        let bytes = bits.bytes().expect("a checked bit-field is in one integer");
+        let value = self.blocks.value(Op::ReadInt { address, bytes }, Type::U64);
+        self.field_of(value, bits, bytes, signed)
+    }
+
+    /// The bits of an integer of so many bytes, extended.
+    fn field_of(&mut self, value: Value, bits: Bits, bytes: u8, signed: bool) -> Operand {
+        let ty = Type::Int { signed };
+        let (shift, width) = (i64::from(bits.shift), i64::from(bits.width));
+        let by = |this: &mut Self, op, value, by: i64| {
+            let by = this.number(by);
+            this.blocks.value(Op::Bin(op, value, by), Type::Int { signed })
+        };
+        if width == 64 {
+            return Operand::one(value, ty);
+        }
+        if signed {
+            let up = by(self, BinOp::Shl, value, 64 - shift - width);
+            return Operand::one(by(self, BinOp::AShr, up, 64 - width), ty);
+        }
+        // What is read is extended with zeros already.
+        let down = if shift == 0 { value } else { by(self, BinOp::LShr, value, shift) };
+        let is_rest = shift + width == 8 * i64::from(bytes);
+        let value = if is_rest { down } else { by(self, BinOp::And, down, (1 << width) - 1) };
+        Operand::one(value, ty)
+    }
+
+    /// An array of so many characters.
+    fn text(&mut self, address: Value, count: u32) -> Operand {
+        let ty = types::text_of(count, self.checked.max_strlen);
+        let limit = (count > 0).then(|| self.number(count.into()));
+        Operand::one(self.blocks.value(Op::ReadStr { address, limit }, ty.clone()), ty)
+    }
+
+    /// `(type)operand`
+    pub(super) fn cast_to(&mut self, name: &TypeName, operand: &Expr) -> Operand {
+        let (bytes, signed) = match self.types().get(self.checked.type_ids[&name.span.start]) {
+            CType::Pointer(to) => {
+                let ty = Type::Pointer(*to);
+                return match operand.is_place() {
+                    true => Operand { ty, ..self.number_or_address(operand) },
+                    false => Operand { ty, ..self.expr(operand) },
+                };
+            }
+            CType::Enum(of) => (of.bytes, of.signed),
+            CType::Int { bytes, signed, .. } => (*bytes, *signed),
+            other => unreachable!("the check refuses a cast to {other:?}"),
+        };
+        let is_truth =
+            matches!(&name.base, TypeBase::Basic(word) if matches!(word.as_str(), "bool" | "_Bool"));
+        let operand = self.cast_int(IntType { bits: 8 * u32::from(bytes), signed }, operand, is_truth);
+        Operand::one(operand.value(), Type::Int { signed })
+    }
+
+    /// What lies in memory, of an array its address.
+    fn number_or_address(&mut self, expr: &Expr) -> Operand {
+        let place = self.place(expr);
+        match self.types().get(place.ty) {
+            CType::Array { .. } => Operand::one(self.moved(place.base, place.offset), Type::U64),
+            _ => self.load(place),
+        }
+    }
+
+    /// `+` and `-` of a pointer and a number, which counts elements; none where both are taken as numbers.
+    pub(super) fn pointer_sum(&mut self, op: BinaryOp, left: &Operand, right: &Operand) -> Option<Operand> {
+        let (pointer, number) = match (op, &left.ty, &right.ty) {
+            (BinaryOp::Add | BinaryOp::Sub, Type::Pointer(_), Type::Int { .. }) => (left, right),
+            (BinaryOp::Add, Type::Int { .. }, Type::Pointer(_)) => (right, left),
+            _ => return None,
+        };
+        let distance = self.scaled(number.value(), self.stride(&pointer.ty));
+        let op = if op == BinaryOp::Add { BinOp::Add } else { BinOp::Sub };
+        let value = self.blocks.value(Op::Bin(op, pointer.value(), distance), Type::U64);
+        Some(Operand::one(value, pointer.ty.clone()))
+    }
+}

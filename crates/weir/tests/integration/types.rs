@@ -1,0 +1,336 @@
+//! Memory by type, end to end: members of records as the script declares them, as debug information has them, and as the program prints them.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use testkit::target::{self, Source};
+
+/// What weir prints of the program's run, and what the program does. APP in the script is the program.
+fn trace(program: &Path, script: &str) -> (String, String) {
+    let script = script.replace("APP", &format!("\"{}\"", program.display()));
+    let folder = testkit::paths::target().join("types-tests");
+    std::fs::create_dir_all(&folder).unwrap();
+    let out = folder.join(format!("{:?}-{}", std::thread::current().id(), std::process::id()));
+    let traced = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", "-q", "-e", &script, "-o"])
+        .arg(&out)
+        .arg("-c")
+        .arg(testkit::paths::quoted(program))
+        .output()
+        .unwrap();
+    assert!(traced.status.success(), "{}\n{script}", String::from_utf8_lossy(&traced.stderr));
+    let printed = std::fs::read_to_string(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    (printed, String::from_utf8(traced.stdout).unwrap())
+}
+
+/// Numbers that look random.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.below(from.len())]
+    }
+}
+
+const SIGNED: [&str; 5] = ["signed char", "short", "int", "long", "long long"];
+const UNSIGNED: [&str; 5] = ["unsigned char", "unsigned short", "unsigned", "unsigned long", "_Bool"];
+
+/// A record's declaration, and what is printed of it: the conversion of C, and the member.
+#[derive(Default)]
+struct Declared {
+    text: String,
+    printed: Vec<(&'static str, String)>,
+}
+
+fn member(dice: &mut Dice, number: usize, earlier: &[Declared], record: &mut Declared) {
+    let name = format!("m{number}");
+    let mut add = |text: String, conversion, member: String| {
+        record.text += &text;
+        record.printed.push((conversion, member));
+    };
+    match dice.below(11) {
+        0 | 1 => add(format!("{} {name}; ", dice.pick(&SIGNED)), "%ld", name),
+        2 => add(format!("{} {name}; ", dice.pick(&UNSIGNED[..4])), "%lu", name),
+        3 => add(format!("int {name} : {}; ", 1 + dice.below(32)), "%ld", name),
+        4 => add(format!("unsigned {name} : {}; ", 1 + dice.below(32)), "%lu", name),
+        5 => add(
+            format!(
+                "{} {name} : {}; ",
+                dice.pick(&["unsigned long", "unsigned char", "unsigned short"]),
+                1 + dice.below(8)
+            ),
+            "%lu",
+            name,
+        ),
+        6 => add(format!("double {name}; "), "%.17g", name),
+        7 => {
+            let (outer, inner) = (1 + dice.below(3), 1 + dice.below(4));
+            let element = format!("{name}[{}][{}]", dice.below(outer), dice.below(inner));
+            add(format!("short {name}[{outer}][{inner}]; "), "%ld", element);
+        }
+        8 => add(format!("union {{ char {name}; unsigned {name}b; }}; "), "%lu", format!("{name}b")),
+        9 if !earlier.is_empty() => {
+            let index = dice.below(earlier.len());
+            let (conversion, inner) = &earlier[index].printed[0];
+            add(format!("struct s{index} {name}; "), conversion, format!("{name}.{inner}"));
+        }
+        _ => add(format!("int : {}; enum kind {name}; ", dice.below(33)), "%lu", name),
+    }
+}
+
+fn records(dice: &mut Dice, count: usize) -> Vec<Declared> {
+    let mut all: Vec<Declared> = Vec::new();
+    for _ in 0..count {
+        let mut record = Declared::default();
+        for number in 0..1 + dice.below(8) {
+            member(dice, number, &all, &mut record);
+        }
+        let attribute = match dice.below(4) {
+            0 => " __attribute__((packed))",
+            1 => " __attribute__((aligned(16)))",
+            _ => "",
+        };
+        record.text = format!("struct s{} {{ {}}}{attribute};\n", all.len(), record.text);
+        all.push(record);
+    }
+    all
+}
+
+/// Each record's members: the program prints them itself, weir by a cast to the script's own declaration, and by `args`.
+#[test]
+fn members_are_what_the_compiler_put_there() {
+    let (seed, count) = testkit::random::seed_and_count("WEIR_TYPES", (22, 100));
+    let mut dice = Dice(testkit::random::state(seed));
+    let records = records(&mut dice, count as usize);
+    let declared: String = records.iter().map(|record| record.text.as_str()).collect();
+    let declared = format!("enum kind {{ A, B = 1 << 20, C = 0x7fffffff }};\n{declared}");
+    let mut functions = String::new();
+    let mut calls = String::new();
+    let mut clauses = String::new();
+    for (index, Declared { printed, .. }) in records.iter().enumerate() {
+        let of = |from: &str| -> String {
+            printed.iter().map(|(_, member)| format!(", {from}{member}")).collect()
+        };
+        let format: String = printed.iter().map(|(conversion, _)| format!(" {conversion}")).collect();
+        let longs: String = printed
+            .iter()
+            .map(|(conversion, member)| {
+                let cast = if conversion.ends_with('g') { "" } else { "(long)" };
+                format!(", {cast}p->{member}")
+            })
+            .collect();
+        writeln!(functions, "PROBED void f{index}(struct s{index} *p) {{ sink = p; }}").unwrap();
+        writeln!(
+            calls,
+            "{{ static struct s{index} v; struct s{index} *p = &v; fill(p, sizeof *p); f{index}(p); \
+             printf(\"{index} %zu{format}\\n\", sizeof *p{longs}); }}"
+        )
+        .unwrap();
+        for from in [format!("((struct s{index} *)arg0)->"), "args.p->".to_owned()] {
+            writeln!(
+                clauses,
+                "uprobe:APP:f{index} {{ printf(\"{index} %d{format}\\n\", sizeof(struct s{index}){}); }}",
+                of(&from)
+            )
+            .unwrap();
+        }
+    }
+    let source = format!(
+        "#include <stdio.h>\n#define PROBED __attribute__((noipa))\n{declared}void *volatile sink;\nstatic unsigned state = 7;\n\
+         static void fill(void *at, unsigned long bytes) {{\n  for (unsigned char *p = at; bytes--; p++) *p = (state = state * 1664525 + 1013904223) >> 23;\n}}\n\
+         {functions}int main(void) {{\n{calls}return 0; }}\n"
+    );
+    let program = target::build("types-random", Source::Text(&source), &["-O1", "-g"]);
+    let (printed, own) = trace(&program, &format!("{declared}{clauses}"));
+    let twice: String = own.lines().map(|line| format!("{line}\n{line}\n")).collect();
+    for (found, wanted) in printed.lines().zip(twice.lines()) {
+        assert_eq!(found, wanted, "{declared}");
+    }
+    assert_eq!(printed.trim_end(), twice.trim_end());
+}
+
+const LIST: &str = r#"
+    #include <stdio.h>
+    #include <stdlib.h>
+    struct text { char *at; unsigned long length; };
+    typedef struct { struct text name; unsigned flags; } header_t;
+    struct node { struct node *next; header_t *header; char tag[8]; int counts[3]; double weight; float share; };
+    __attribute__((noipa)) long walk(struct node *list, const char *why, unsigned long n) { return n + list->counts[0] + (why != 0); }
+    int main(void) {
+        struct node *list = 0;
+        static const char *const names[] = { "last", "middle", "first" };
+        for (int i = 0; i < 3; i++) {
+            struct node *node = calloc(1, sizeof *node);
+            header_t *header = calloc(1, sizeof *header);
+            *header = (header_t){ { (char *)names[i], 4 + i }, 0x80000000u + i };
+            *node = (struct node){ list, header, "12345678", { i, -i, i * 100 }, i / 2.0, 0.25f * i };
+            list = node;
+        }
+        printf("%ld\n", walk(list, "because", 2));
+        return 0;
+    }
+"#;
+
+#[track_caller]
+fn check_list(script: &str, wanted: &str) {
+    let program = target::build("types-list", Source::Text(LIST), &["-O1", "-g"]);
+    let (printed, _) = trace(&program, script);
+    assert_eq!(printed.trim_end(), wanted, "{script}");
+}
+
+#[test]
+fn chains_of_pointers_are_followed() {
+    let script = "uprobe:APP:walk {
+        $n = args.list;
+        while ($n != 0) {
+            printf(\"%s %d %u|\", str($n->header->name.at), $n->counts[1], $n->header->flags);
+            $n = $n->next;
+        }
+        printf(\"%s\\n\", str(args.why));
+    }";
+    check_list(script, "first -2 2147483650|middle -1 2147483649|last 0 2147483648|because");
+}
+
+#[test]
+fn pointers_count_in_elements_and_arrays_end() {
+    let script = "uprobe:APP:walk {
+        $p = (int32 *)args.list->counts;
+        $p += 1;
+        printf(\"%d %d %d \", *$p, $p[1], *($p - 1));
+        printf(\"%d %d \", args.list->counts[args.n], args.list->counts[args.n + 1]);
+        printf(\"%s %.1f %.2f \", args.list->tag, args.list->weight, args.list->share);
+        printf(\"%d %d\\n\", (uint64)args.list == arg0, args.list->next != args.list);
+    }";
+    check_list(script, "-2 200 2 200 0 12345678 1.0 0.50 1 1");
+}
+
+#[test]
+fn pointers_are_kept_with_what_they_lead_to() {
+    let script = "uprobe:APP:walk { @node[tid] = args.list; @seen[args.list->next->next] = 1; }
+        uretprobe:APP:walk { printf(\"%s %d\\n\", str(@node[tid]->header->name.at), retval); clear(@node); clear(@seen); }";
+    check_list(script, "first 5");
+}
+
+#[test]
+fn what_is_null_or_unmapped_reads_as_nothing() {
+    let script = "uprobe:APP:walk {
+        $last = args.list->next->next;
+        printf(\"<%s> %d <%s> %d\\n\", str($last->next->header->name.at), $last->next->counts[2], $last->next->tag, ((struct node *)16)->counts[0]);
+    }";
+    check_list(script, "<> 0 <> 0");
+}
+
+#[test]
+fn types_are_found_by_their_names() {
+    let script = "struct small { long a; int b; };
+        uprobe:APP:walk {
+            $h = (header_t *)((struct node *)arg0)->header;
+            printf(\"%u %d %d %d %d\\n\", $h->flags, sizeof(header_t), offsetof(struct node, counts), sizeof(struct small), ((struct small *)$h)->b);
+        }";
+    check_list(script, "2147483650 24 24 16 6");
+}
+
+/// What the system's headers declare has the size that the compiler gives it, and macros have their values.
+#[test]
+fn headers_are_read_as_the_compiler_reads_them() {
+    let headers = [
+        "sys/socket.h",
+        "sys/un.h",
+        "netinet/in.h",
+        "netinet/tcp.h",
+        "netdb.h",
+        "sys/stat.h",
+        "sys/select.h",
+        "sys/epoll.h",
+        "pthread.h",
+        "signal.h",
+        "ucontext.h",
+        "time.h",
+        "dirent.h",
+        "elf.h",
+        "link.h",
+        "limits.h",
+        "stdio.h",
+        "math.h",
+        "linux/bpf.h",
+        "linux/perf_event.h",
+        "linux/if_ether.h",
+        "linux/fuse.h",
+    ];
+    let types = [
+        "struct sockaddr_in",
+        "struct sockaddr_in6",
+        "struct sockaddr_un",
+        "struct sockaddr_storage",
+        "struct msghdr",
+        "struct tcp_info",
+        "struct addrinfo",
+        "struct hostent",
+        "struct stat",
+        "fd_set",
+        "struct epoll_event",
+        "pthread_mutex_t",
+        "pthread_cond_t",
+        "pthread_attr_t",
+        "siginfo_t",
+        "struct sigaction",
+        "sigset_t",
+        "ucontext_t",
+        "struct tm",
+        "struct timespec",
+        "struct dirent",
+        "Elf64_Ehdr",
+        "Elf64_Shdr",
+        "Elf64_Sym",
+        "struct dl_phdr_info",
+        "struct link_map",
+        "FILE",
+        "union bpf_attr",
+        "struct bpf_prog_info",
+        "struct bpf_insn",
+        "struct perf_event_attr",
+        "struct perf_event_mmap_page",
+        "struct ethhdr",
+        "struct fuse_init_out",
+    ];
+    let values = [
+        "AF_INET6",
+        "SOCK_STREAM",
+        "IPPROTO_TCP",
+        "S_IFDIR",
+        "SIGUSR1",
+        "PATH_MAX",
+        "INT_MAX",
+        "BPF_PROG_TYPE_TRACING",
+        "SHT_SYMTAB",
+        "ETH_P_IP",
+        "EPOLLIN",
+    ];
+    let includes: String = headers.iter().map(|header| format!("#include <{header}>\n")).collect();
+    let sizes: Vec<String> = types.iter().map(|ty| format!("sizeof({ty})")).collect();
+    let all: Vec<&str> = sizes.iter().map(String::as_str).chain(values).collect();
+    let source = format!(
+        "#define _GNU_SOURCE\n{includes}int main(void) {{\n{}return 0; }}\n",
+        all.iter()
+            .map(|expr| format!("printf(\"%s %ld\\n\", \"{expr}\", (long)({expr}));\n"))
+            .collect::<String>()
+    );
+    let program = target::build("types-headers", Source::Text(&source), &[]);
+    let script = format!(
+        "#define _GNU_SOURCE 1\n{includes}BEGIN {{\n{}exit(); }}\n",
+        all.iter().map(|expr| format!("printf(\"%s %ld\\n\", \"{expr}\", {expr});\n")).collect::<String>()
+    );
+    let traced =
+        Command::new(env!("CARGO_BIN_EXE_weir")).args(["trace", "-q", "-e", &script]).output().unwrap();
+    assert!(traced.status.success(), "{}", String::from_utf8_lossy(&traced.stderr));
+    assert_eq!(String::from_utf8_lossy(&traced.stdout).trim_end(), target::output(&program, "").trim_end());
+}
