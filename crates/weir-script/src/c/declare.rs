@@ -311,8 +311,8 @@ impl<'a> Reader<'a> {
     }
 
     fn fault(&mut self, message: &str, hint: &str) -> Fault {
-        let (span, line) = self.peek().map_or((Span::default(), 0), |token| (token.span, token.line));
-        let at = self.source.as_ref().and_then(Preprocessor::header).map(|name| format!("{name}:{line}"));
+        let at = |token: &Token| token.file.as_ref().map(|file| format!("{file}:{}", token.line));
+        let (span, at) = self.peek().map_or((Span::default(), None), |token| (token.span, at(token)));
         Fault { span, at, message: message.to_string(), hint: hint.to_string() }
     }
 

@@ -129,7 +129,8 @@ impl<'a> Preprocessor<'a> {
 
     fn open(&mut self, text: &str, name: Option<Rc<str>>, outside: Option<Span>) {
         let conditions = self.conditions.len();
-        self.files.push(File { lexer: Lexer::new(text, outside), name, conditions });
+        let header = name.clone().zip(outside);
+        self.files.push(File { lexer: Lexer::new(text, header), name, conditions });
     }
 
     /// The next token after macros; none at the end of all.
@@ -519,7 +520,8 @@ impl<'a> Preprocessor<'a> {
                 }
             };
             // What comes out of a macro stands where its name stood.
-            let here = |of: Token| Token { span: token.span, line: token.line, ..of };
+            let here =
+                |of: Token| Token { span: token.span, file: token.file.clone(), line: token.line, ..of };
             let body = pasted(body).into_iter().map(here).collect();
             active.push(token.text.clone());
             out.extend(self.expand(body, active));

@@ -11,6 +11,8 @@ pub(super) struct Token {
     /// As it was written.
     pub(super) text: Rc<str>,
     pub(super) span: Span,
+    /// The header that it is in; none: the script.
+    pub(super) file: Option<Rc<str>>,
     pub(super) line: u32,
     /// It is the first of its line.
     pub(super) begins_line: bool,
@@ -50,16 +52,16 @@ pub(super) struct Lexer {
     text: Rc<str>,
     position: usize,
     line: u32,
-    /// Of a header: what its tokens have as their place.
-    outside: Option<Span>,
+    /// Of a header: its name, and what its tokens have as their place.
+    header: Option<(Rc<str>, Span)>,
     begins_line: bool,
     /// Blanks were skipped since the last token.
     is_apart: bool,
 }
 
 impl Lexer {
-    pub(super) fn new(text: &str, outside: Option<Span>) -> Lexer {
-        Lexer { text: text.into(), position: 0, line: 1, outside, begins_line: true, is_apart: false }
+    pub(super) fn new(text: &str, header: Option<(Rc<str>, Span)>) -> Lexer {
+        Lexer { text: text.into(), position: 0, line: 1, header, begins_line: true, is_apart: false }
     }
 
     /// The next token; none at the end.
@@ -83,11 +85,17 @@ impl Lexer {
                 (TokenKind::Punct, known.map_or(first.len_utf8(), |punct| punct.len()))
             }
         };
-        let span = self.outside.unwrap_or(Span::new(self.position, self.position + length));
+        let own = Span::new(self.position, self.position + length);
+        let (file, span) = match &self.header {
+            Some((name, span)) => (Some(name.clone()), *span),
+            None => (None, own),
+        };
         self.position += length;
         let begins_line = std::mem::replace(&mut self.begins_line, false);
-        let text = rest[..length].into();
-        Some(Token { kind, text, span, line: self.line, begins_line, is_apart, is_final: false })
+        let text: Rc<str> = rest[..length].into();
+        let line = self.line;
+        self.line += text.matches('\n').count() as u32;
+        Some(Token { kind, text, span, file, line, begins_line, is_apart, is_final: false })
     }
 
     /// The rest of the line, as it stands.
@@ -162,7 +170,7 @@ fn quoted(text: &str) -> usize {
     while let Some(byte) = bytes.get(length) {
         match byte {
             b'\n' => break,
-            b'\\' if bytes.get(length + 1).is_some_and(|next| *next != b'\n') => length += 2,
+            b'\\' if length + 1 < bytes.len() => length += 2,
             _ if *byte == bytes[0] => return length + 1,
             _ => length += 1,
         }
