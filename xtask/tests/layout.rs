@@ -216,11 +216,12 @@ fn std_s_printing_macros_are_used_by_no_shipped_crate() {
 /// What one of these does is the program's to decide: it may have handlers, and a terminal, of its own.
 #[test]
 fn libraries_write_to_no_terminal_and_leave_the_process_as_it_is() {
-    const THE_PROGRAM_S: [&str; 9] = [
+    const THE_PROGRAM_S: [&str; 10] = [
         "io::stdout",
         "io::stderr",
         "SignalFd",
-        "signalfd",
+        "signalfd::",
+        "signalfd(",
         "libc::sigaction",
         "signal::sigaction",
         "process::exit",

@@ -120,9 +120,20 @@ pub fn output(program: &Path, input: &str) -> String {
     String::from_utf8(output.stdout).expect("the program prints UTF-8")
 }
 
-/// The same source compiled in every way that this machine can: {gcc, clang} × {-O0, -O2} × {PIE, not PIE, static}.
+/// Half of {gcc, clang} × {-O0, -O2} × {PIE, not PIE, static}: each choice with each of the others. `WEIR_MATRIX=all` asks for the other half too.
+const EVERY_DAY: [(Compiler, &str, Linkage); 6] = [
+    (Compiler::Gcc, "-O0", Linkage::Pie),
+    (Compiler::Gcc, "-O2", Linkage::NoPie),
+    (Compiler::Gcc, "-O2", Linkage::Static),
+    (Compiler::Clang, "-O2", Linkage::Pie),
+    (Compiler::Clang, "-O0", Linkage::NoPie),
+    (Compiler::Clang, "-O0", Linkage::Static),
+];
+
+/// The same source compiled in several ways: by both compilers, with and without optimization, in each linkage ([`EVERY_DAY`]).
 /// A compiler that is missing is skipped by the name `clang` or `gcc`.
 pub fn matrix(name: &str, source: Source<'_>, flags: &[&str]) -> Vec<(Variant, PathBuf)> {
+    let is_all = std::env::var("WEIR_MATRIX").is_ok_and(|asked| asked == "all");
     let mut out = Vec::new();
     for compiler in [Compiler::Gcc, Compiler::Clang] {
         if !compiler.is_installed() {
@@ -131,6 +142,9 @@ pub fn matrix(name: &str, source: Source<'_>, flags: &[&str]) -> Vec<(Variant, P
         }
         for optimization in ["-O0", "-O2"] {
             for linkage in [Linkage::Pie, Linkage::NoPie, Linkage::Static] {
+                if !is_all && !EVERY_DAY.contains(&(compiler, optimization, linkage)) {
+                    continue;
+                }
                 let all = [&[optimization], linkage.flags(), flags].concat();
                 let path = compile(name, compiler.command(), source, &all);
                 out.push((Variant { compiler, optimization, linkage }, path));

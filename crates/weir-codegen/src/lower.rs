@@ -28,7 +28,6 @@ mod symbol;
 
 use weir_ebpf::insn::{alu, jmp};
 use weir_ebpf::{HelperId, helper, kfunc, pt_regs};
-use weir_event::Type;
 use weir_ir::dominators::Dominators;
 use weir_ir::{
     BinOp, Block, BlockId, Builtin, CmpOp, Effect, Function, Inst as IrInst, Module, Op, Terminator, Value,
@@ -173,7 +172,7 @@ impl<'a> Lower<'a> {
     fn hold_param(&mut self, param: Value) {
         if matches!(self.held[param.0 as usize], Held::Undefined) {
             self.held[param.0 as usize] = match self.function.ty(param) {
-                ty @ (Type::Str { .. } | Type::Usym) => Held::Memory(self.object(ty.bytes())),
+                ty if ty.is_in_memory() => Held::Memory(self.object(ty.bytes())),
                 _ => Held::Reg(self.fresh()),
             };
         }
@@ -187,7 +186,9 @@ impl<'a> Lower<'a> {
         }
         let in_this_block = uses.count == 1 && uses.block == self.block;
         let deferred = match &inst.op {
-            Op::ReadStr { .. } | Op::Builtin(Builtin::Comm) => in_this_block && !uses.condition,
+            Op::ReadStr { .. } | Op::ReadBytes { .. } | Op::Builtin(Builtin::Comm) => {
+                in_this_block && !uses.condition
+            }
             Op::Cmp(..) | Op::StrEq { .. } | Op::TextBegins { .. } | Op::MayLoop => {
                 in_this_block && uses.condition
             }
@@ -220,12 +221,13 @@ impl<'a> Lower<'a> {
         Ok(match op {
             Op::Int(value) => Held::Int(*value),
             Op::Str(text) => Held::Text(text),
-            Op::Builtin(Builtin::Comm) | Op::ReadStr { .. } => {
+            Op::Builtin(Builtin::Comm) | Op::ReadStr { .. } | Op::ReadBytes { .. } => {
                 let object = self.object(ty.bytes());
                 self.produce_string(op, ty.bytes(), Place::Object(object, 0), ty.bytes());
                 Held::Memory(object)
             }
             Op::Builtin(builtin) => Held::Reg(self.builtin(*builtin)),
+            Op::Part { of, offset, bytes } => self.part(*of, (*offset, *bytes), ty),
             Op::UserSymbol { address } => self.user_symbol(*address),
             Op::UserStack(form) => Held::Reg(self.user_stack(*form)),
             Op::CallProgram => {

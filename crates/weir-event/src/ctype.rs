@@ -96,7 +96,7 @@ pub struct Member {
 /// Where a bit-field lies in the bytes at its offset.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Bits {
-    /// The lowest bit, 0 to 7.
+    /// The lowest bit.
     pub shift: u8,
     /// How many.
     pub width: u8,
@@ -202,6 +202,11 @@ impl CTypes {
         &self.types[id.0 as usize]
     }
 
+    /// The same of a number that may be of another table.
+    pub fn known(&self, id: TypeId) -> Option<&CType> {
+        self.types.get(id.0 as usize)
+    }
+
     /// Bytes of a value of the type; none where it has no size that is known.
     pub fn bytes(&self, id: TypeId) -> Option<u32> {
         match self.get(id) {
@@ -254,16 +259,28 @@ impl Record {
     pub fn member(&self, types: &CTypes, name: &str) -> Option<Member> {
         self.members.iter().find_map(|member| {
             if member.name == name {
-                return Some(member.clone());
+                return Some(self.placed(member.clone()));
             }
             match types.get(member.ty) {
                 CType::Record(inner) if member.name.is_empty() => {
                     let found = inner.member(types, name)?;
-                    Some(Member { offset: member.offset + found.offset, ..found })
+                    Some(self.placed(Member { offset: member.offset + found.offset, ..found }))
                 }
                 _ => None,
             }
         })
+    }
+
+    /// The member as it is read: a bit-field at the record's end from further ahead, so that nothing behind the record is.
+    pub fn placed(&self, member: Member) -> Member {
+        let Some(bits) = member.bits else { return member };
+        let Some(read) = bits.bytes().map(u32::from) else { return member };
+        let back = (member.offset + read).saturating_sub(self.bytes);
+        let shift = u32::from(bits.shift) + 8 * back;
+        if back == 0 || back > member.offset || shift + u32::from(bits.width) > 8 * read {
+            return member;
+        }
+        Member { offset: member.offset - back, bits: Some(Bits { shift: shift as u8, ..bits }), ..member }
     }
 
     /// The names of all members, also of members without names.
@@ -319,6 +336,16 @@ mod tests {
         assert_eq!(outer.member(&types, "c").map(|member| member.offset), Some(4));
         assert_eq!(outer.member(&types, "d"), None);
         assert_eq!(outer.names(&types), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn nothing_behind_a_record_is_read() {
+        let bits = Some(Bits { shift: 0, width: 24 });
+        let last = Member { bits, ..member("last", CTypes::VOID, 5) };
+        let record = |bytes| Record { name: "struct s".to_string(), bytes, members: vec![last.clone()] };
+        assert_eq!(record(9).placed(last.clone()), last);
+        let ahead = Member { offset: 4, bits: Some(Bits { shift: 8, width: 24 }), ..last.clone() };
+        assert_eq!(record(8).placed(last.clone()), ahead);
     }
 
     #[test]

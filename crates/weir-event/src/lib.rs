@@ -16,7 +16,7 @@ pub mod ctype;
 pub mod recorded;
 pub mod schema;
 
-use crate::ctype::TypeId;
+use crate::ctype::{CTypes, TypeId};
 
 /// Bytes before a record's fields.
 pub const RECORD_HEADER_BYTES: u32 = 8;
@@ -30,6 +30,8 @@ pub struct Schema {
     pub maps: Vec<MapSchema>,
     /// Names behind [`Type::Probe`] and [`Type::Func`] values: the attach cookie is the index.
     pub sites: Vec<SiteName>,
+    /// C types that values are of.
+    pub types: CTypes,
     /// Events that are recorded with all their fields ([`recorded`]), by number. A module that has some writes no other records.
     pub events: Vec<schema::Schema>,
 }
@@ -66,10 +68,43 @@ pub enum Type {
     Usym,
     /// 8 bytes: where the stack's addresses are ([`StackId`]); printed as its functions. No id: no stack.
     Ustack(StackForm),
-    /// 8 bytes: an address, printed with `0x`. What it is an address of is the front end's business.
+    /// 8 bytes: an address, printed with `0x`, of what the schema's table of C types has under this number.
     Pointer(TypeId),
+    /// 8 bytes: a number that prints as what it stands for.
+    Word(Word),
+    /// The bytes of a C record or array, then zeros up to a multiple of 8.
+    Object {
+        /// What it is, in the schema's table of C types.
+        ty: TypeId,
+        /// Of its place, zeros included.
+        bytes: u32,
+    },
     /// The parts one after the other, without gaps (each is a multiple of 8 bytes).
     Tuple(Vec<Type>),
+}
+
+/// What a number stands for.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Word {
+    /// An error of the system: `No such file or directory`.
+    Errno,
+    /// `SIGTERM`.
+    Signal,
+    /// A system call of the machine: `openat`.
+    Syscall,
+    /// The name of the user with this id.
+    User,
+    /// Nanoseconds of CLOCK_MONOTONIC: the local time then.
+    Time {
+        /// As strftime(3) has it.
+        format: String,
+    },
+}
+
+impl Word {
+    /// Those without a format, each with its name in the IR's text form.
+    pub const NAMES: [(Word, &'static str); 4] =
+        [(Word::Errno, "errno"), (Word::Signal, "signal"), (Word::Syscall, "syscall"), (Word::User, "user")];
 }
 
 /// How a stack is recorded and printed.
@@ -143,6 +178,11 @@ impl Type {
     /// An unsigned integer.
     pub const U64: Type = Type::Int { signed: false };
 
+    /// True where a value is more than a register holds, or may be.
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self, Type::Str { .. } | Type::Usym | Type::Object { .. })
+    }
+
     /// Bytes of a value of this type, a multiple of 8.
     pub fn bytes(&self) -> u32 {
         match self {
@@ -151,9 +191,10 @@ impl Type {
             | Type::Probe
             | Type::Func
             | Type::Ustack(_)
-            | Type::Pointer(_) => 8,
+            | Type::Pointer(_)
+            | Type::Word(_) => 8,
             Type::Usym => 16,
-            Type::Str { bytes } => *bytes,
+            Type::Str { bytes } | Type::Object { bytes, .. } => *bytes,
             Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),
         }
     }

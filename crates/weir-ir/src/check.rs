@@ -112,11 +112,21 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
             | Type::Func
             | Type::Usym
             | Type::Ustack(_)
-            | Type::Pointer(_) => Ok(ty.bytes().into()),
+            | Type::Pointer(_)
+            | Type::Word(_) => Ok(ty.bytes().into()),
             Type::Str { bytes } if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX => Err(
                 format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX),
             ),
             Type::Str { bytes } => Ok(u64::from(*bytes)),
+            Type::Object { bytes, .. }
+                if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX =>
+            {
+                Err(format!(
+                    "an object of {bytes} bytes, not a multiple of 8 up to {}",
+                    limits::STRING_BYTES_MAX
+                ))
+            }
+            Type::Object { bytes, .. } => Ok(u64::from(*bytes)),
             Type::Tuple(_) if depth == limits::TUPLE_DEPTH_MAX => {
                 Err(format!("tuples more than {} deep", limits::TUPLE_DEPTH_MAX))
             }
@@ -222,8 +232,8 @@ impl<'a> FunctionCheck<'a> {
             return self.fault("too many blocks or values");
         }
         for (index, ty) in function.types.iter().enumerate() {
-            if matches!(ty, Type::Tuple(_) | Type::Pointer(_)) {
-                self.fault(format!("v{index} is a tuple or a pointer"));
+            if matches!(ty, Type::Tuple(_) | Type::Pointer(_) | Type::Word(_)) {
+                self.fault(format!("v{index} is a tuple, a pointer or a word"));
             } else if let Err(fault) = check_type(ty) {
                 self.fault(format!("v{index}: {fault}"));
             }
@@ -399,6 +409,7 @@ impl<'a> FunctionCheck<'a> {
                 }
                 Some(Type::Str { .. }) if text.contains('\0') => Err("text with a NUL in it".into()),
                 Some(Type::Str { .. }) => Ok(()),
+                Some(Type::Object { .. }) if text.is_empty() => Ok(()),
                 _ => Err("text that is no string".into()),
             },
             Op::Builtin(Builtin::IsReturn | Builtin::SessionCookie) => {
@@ -456,6 +467,27 @@ impl<'a> FunctionCheck<'a> {
                     return Err(format!("{bytes} bytes to begin with, or one of them a NUL; 1 to {most}"));
                 }
                 result_is_int(result)
+            }
+            Op::ReadBytes { address, bytes } => {
+                self.want_int(*address)?;
+                match result {
+                    Some(Type::Object { bytes: place, .. }) if *bytes > 0 && bytes <= place => Ok(()),
+                    _ => Err(format!("{bytes} bytes are read into no object of so many")),
+                }
+            }
+            Op::Part { of, offset, bytes } => {
+                let Type::Object { bytes: all, .. } = self.function.ty(*of) else {
+                    return Err("only objects have parts".into());
+                };
+                let is_inside = offset.checked_add(*bytes).is_some_and(|end| end <= *all);
+                match result {
+                    Some(Type::Int { .. }) if is_inside && matches!(bytes, 1 | 2 | 4 | 8) => Ok(()),
+                    Some(Type::Str { bytes: place }) if is_inside && bytes < place => Ok(()),
+                    Some(Type::Object { bytes: place, .. }) if is_inside && *bytes > 0 && bytes <= place => {
+                        Ok(())
+                    }
+                    _ => Err(format!("no part of {bytes} bytes at {offset}")),
+                }
             }
             Op::ReadInt { address, bytes } => {
                 self.want_int(*address)?;
@@ -544,7 +576,7 @@ impl<'a> FunctionCheck<'a> {
         let schema = self.check_key(map, key)?;
         match &schema.value {
             MapValue::Plain(ty) => match result {
-                Some(Type::Int { .. }) if matches!(ty, Type::Pointer(_)) => Ok(()),
+                Some(Type::Int { .. }) if matches!(ty, Type::Pointer(_) | Type::Word(_)) => Ok(()),
                 Some(have) if fits(ty, have) && fits(have, ty) => Ok(()),
                 _ => Err(format!("the result is not of {}'s value type", schema.name)),
             },

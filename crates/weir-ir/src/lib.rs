@@ -9,7 +9,7 @@
 //! the head of a loop: a block, not the first, that every path to the jump passes. So a value's definition has a lower place than
 //! its uses, but for parameters of loop heads, which the jumps back write anew. What bounds the rounds is [`Op::MayLoop`].
 //!
-//! Types: a value is never a tuple, and never a pointer: that is an integer. Where an integer or a pointer is wanted, either signedness fits; where a string of N bytes
+//! Types: a value is never a tuple, and never a pointer or a word: those are integers. Where an integer or one of them is wanted, either signedness fits; where a string of N bytes
 //! is wanted, a shorter one fits (it is padded with zeros). A tuple key or field takes one value per leaf, with
 //! nested tuples laid flat.
 
@@ -287,7 +287,7 @@ pub enum Builtin {
 pub enum Op {
     /// An integer constant. With a result of type `Probe` or `Func`: that attach cookie; of type `Double`: its bits.
     Int(i64),
-    /// A string constant, padded to the result type's bytes.
+    /// A string constant, padded to the result type's bytes; an `Object` of zeros where it is empty.
     Str(String),
     Builtin(Builtin),
     /// Operands and result may be of type `Double`: their bits are the integers.
@@ -331,6 +331,18 @@ pub enum Op {
     ReadInt {
         address: Value,
         bytes: u8,
+    },
+    /// So many bytes at an address in the target, as its result, an `Object`, is laid out; zeros on a fault (counted by the runtime).
+    ReadBytes {
+        address: Value,
+        bytes: u32,
+    },
+    /// So many bytes of an `Object`, from `offset` on: as an integer of 1, 2, 4 or 8 bytes, zero-extended; as a string, which ends at the
+    /// first NUL or with them; or as an `Object`.
+    Part {
+        of: Value,
+        offset: u32,
+        bytes: u32,
     },
     /// An address in the traced process, with the process's id: type `Usym`.
     UserSymbol {

@@ -22,7 +22,7 @@ impl Op {
     pub fn effect(&self) -> Effect {
         match self {
             Op::Int(_) | Op::Str(_) | Op::Bin(..) | Op::Cmp(..) | Op::StrEq { .. } => Effect::Pure,
-            Op::UserSymbol { .. } => Effect::Pure,
+            Op::UserSymbol { .. } | Op::Part { .. } => Effect::Pure,
             // It leaves the stack in a table, which nobody sees but by its number.
             Op::UserStack(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
@@ -33,6 +33,7 @@ impl Op {
             Op::Builtin(_) => Effect::Pure,
             Op::ReadStr { .. }
             | Op::ReadInt { .. }
+            | Op::ReadBytes { .. }
             | Op::Match { .. }
             | Op::TextBegins { .. }
             | Op::MapGet { .. }
@@ -100,6 +101,8 @@ impl Op {
             | Op::CallProgram => (&[], [None, None]),
             Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => (&[], [Some(*a), Some(*b)]),
             Op::ReadInt { address: value, .. }
+            | Op::ReadBytes { address: value, .. }
+            | Op::Part { of: value, .. }
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
             | Op::SetSessionCookie { value } => (&[], [Some(*value), None]),
@@ -131,6 +134,8 @@ impl Op {
                 see(b);
             }
             Op::ReadInt { address: value, .. }
+            | Op::ReadBytes { address: value, .. }
+            | Op::Part { of: value, .. }
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
             | Op::SetSessionCookie { value } => see(value),
@@ -328,7 +333,7 @@ pub fn leaves(ty: &Type) -> Vec<&Type> {
 /// True if a value of type `have` may stand where `want` is asked for: see the crate's header.
 pub fn fits(want: &Type, have: &Type) -> bool {
     match (want, have) {
-        (Type::Int { .. } | Type::Pointer(_), Type::Int { .. }) => true,
+        (Type::Int { .. } | Type::Pointer(_) | Type::Word(_), Type::Int { .. }) => true,
         (Type::Str { bytes: want }, Type::Str { bytes: have }) => have <= want,
         (want, have) => want == have && !matches!(want, Type::Tuple(_)),
     }

@@ -1,5 +1,5 @@
 //! The text form of a module, both ways: `parse(&print(m)) == Ok(m)` for every module that [`check`](crate::check)
-//! accepts. It is what `--emit ir` shows.
+//! accepts, but for the schema's C types, which the text does not have. It is what `--emit ir` shows.
 //!
 //! ```text
 //! max_map_keys 4096

@@ -176,7 +176,12 @@ fn compare(left: &Value, right: &Value) -> Ordering {
         (Value::Pointer(left), Value::Pointer(right)) => left.cmp(right),
         (Value::Str(left), Value::Str(right)) => left.cmp(right),
         (Value::Stack { frames: left, .. }, Value::Stack { frames: right, .. }) => left.cmp(right),
-        (Value::Tuple(left), Value::Tuple(right)) => {
+        (Value::Double(left), Value::Double(right)) => left.cmp(right),
+        (Value::Record(left), Value::Record(right)) => {
+            let parts = left.iter().zip(right).map(|((_, left), (_, right))| compare(left, right));
+            parts.fold(Ordering::Equal, Ordering::then)
+        }
+        (Value::Array(left), Value::Array(right)) | (Value::Tuple(left), Value::Tuple(right)) => {
             let parts = left.iter().zip(right).map(|(left, right)| compare(left, right));
             parts.fold(Ordering::Equal, Ordering::then)
         }
@@ -188,12 +193,12 @@ fn compare(left: &Value, right: &Value) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{NoSymbols, Seen};
+    use crate::names::{NO_TYPES, NoSymbols, Seen};
 
     fn check_encoded(value: MapValue, word0: u64, want: i128) {
         let map = MapSchema { name: "@".to_string(), map_index: 0, key: None, value };
         let value = [word0.to_le_bytes(), 1u64.to_le_bytes()].concat();
-        let names = Names { sites: &[], symbols: &NoSymbols, seen: Seen::Sometime };
+        let names = Names { sites: &[], types: &NO_TYPES, symbols: &NoSymbols, seen: Seen::Sometime };
         let found = single(&map, &Entry::of(vec![], value), names).unwrap();
         assert_eq!(found.number(), Some(want), "{:?} of {word0:#x}", map.value);
     }

@@ -92,6 +92,12 @@ fn key_text(key: &Value) -> Vec<u8> {
                 .collect();
             parts.join(&b","[..])
         }
+        Value::Array(_) | Value::Record(_) => {
+            let mut text = Vec::new();
+            // SANITY: writing into a Vec does not fail.
+            text::write_value(&mut text, key, KEY_INDENT, Texts::Raw).expect("memory takes writes");
+            text
+        }
         Value::Pointer(address) => format!("{address:#x}").into_bytes(),
         Value::Int { .. } | Value::Double(_) => json_value(key).into_bytes(),
     }
@@ -111,9 +117,16 @@ fn json_value(value: &Value) -> String {
         Value::Stack { frames, is_indented } => {
             quoted(&text::stack(frames, *is_indented, VALUE_INDENT, Texts::Raw))
         }
-        Value::Tuple(parts) => {
+        Value::Tuple(parts) | Value::Array(parts) => {
             let parts: Vec<String> = parts.iter().map(json_value).collect();
             format!("[{}]", parts.join(","))
+        }
+        Value::Record(members) => {
+            let member = |(name, value): &(String, Value)| {
+                format!("{}: {}", quoted(name.as_bytes()), json_value(value))
+            };
+            let members: Vec<String> = members.iter().map(member).collect();
+            format!("{{ {} }}", members.join(", "))
         }
     }
 }

@@ -15,9 +15,12 @@
 #![forbid(unsafe_code)]
 
 mod escape;
+mod isa;
 mod names;
+mod object;
 mod record;
 mod value;
+mod words;
 
 mod contents;
 pub mod double;
@@ -212,7 +215,7 @@ impl<W: Write> Report<W> {
 
 /// What a map's entries are decoded with.
 fn names<'a>(schema: &'a Schema, symbols: &'a dyn Symbols) -> Names<'a> {
-    Names { sites: &schema.sites, symbols, seen: Seen::Sometime }
+    Names { sites: &schema.sites, types: &schema.types, symbols, seen: Seen::Sometime }
 }
 
 /// Values that have no single number: bpftrace refuses `print(@map[key])` for them.

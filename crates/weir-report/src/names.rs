@@ -6,9 +6,11 @@
 
 use std::fmt;
 
-use weir_event::{SiteName, StackForm, StackId, StackMode};
+use weir_event::ctype::CTypes;
+use weir_event::{SiteName, StackForm, StackId, StackMode, Word};
 
 use crate::value::Value;
+use crate::{isa, words};
 
 /// Whoever knows processes and their stacks.
 pub trait Symbols {
@@ -17,6 +19,12 @@ pub trait Symbols {
 
     /// The addresses of a stack of at most `frames` frames, innermost first; `None` where it is not there.
     fn stack(&self, frames: u32, id: StackId) -> Option<Vec<u64>>;
+
+    /// The name of the user with this id.
+    fn user(&self, id: u32) -> Option<String>;
+
+    /// What strftime(3) makes of the local time at so many nanoseconds of CLOCK_MONOTONIC.
+    fn time(&self, format: &str, at_ns: u64) -> String;
 }
 
 /// When the target saw an address.
@@ -37,6 +45,10 @@ pub struct Symbol {
     pub module: Option<String>,
 }
 
+/// No C types.
+#[cfg(test)]
+pub(crate) static NO_TYPES: std::sync::LazyLock<CTypes> = std::sync::LazyLock::new(CTypes::default);
+
 /// Knows no process.
 #[cfg(test)]
 #[derive(Debug)]
@@ -51,12 +63,22 @@ impl Symbols for NoSymbols {
     fn stack(&self, _: u32, _: StackId) -> Option<Vec<u64>> {
         None
     }
+
+    fn user(&self, _: u32) -> Option<String> {
+        None
+    }
+
+    fn time(&self, format: &str, _: u64) -> String {
+        format.to_owned()
+    }
 }
 
 /// What a value is decoded with.
 #[derive(Clone, Copy)]
 pub struct Names<'a> {
     pub sites: &'a [SiteName],
+    /// What C types the values are of.
+    pub types: &'a CTypes,
     pub symbols: &'a dyn Symbols,
     pub seen: Seen,
 }
@@ -73,6 +95,18 @@ impl Names<'_> {
         let symbol = self.symbols.symbol(pid, address, self.seen);
         let text = symbol.function.map_or_else(|| format!("{address:#x}"), |(name, _)| name);
         Value::Str(text.into_bytes())
+    }
+
+    /// What a number stands for; the number where it is none of those.
+    pub fn word(&self, of: &Word, value: u64) -> Value {
+        let name = match of {
+            Word::Errno => words::error(value),
+            Word::Signal => words::signal(value).map(str::to_owned),
+            Word::Syscall => isa::native::syscall(value).map(str::to_owned),
+            Word::User => u32::try_from(value).ok().and_then(|id| self.symbols.user(id)),
+            Word::Time { format } => Some(self.symbols.time(format, value)),
+        };
+        Value::Str(name.unwrap_or_else(|| value.to_string()).into_bytes())
     }
 
     /// A line for each frame; nothing at all where there is no stack.
@@ -122,10 +156,18 @@ mod tests {
             let all = [0x1010, 0x2020, 0x9999];
             (id.number == 5).then(|| all[..3.min(frames as usize)].to_vec())
         }
+
+        fn user(&self, id: u32) -> Option<String> {
+            (id == 0).then(|| "root".to_owned())
+        }
+
+        fn time(&self, format: &str, at_ns: u64) -> String {
+            format!("{format} of {at_ns}")
+        }
     }
 
     fn names() -> Names<'static> {
-        Names { sites: &[], symbols: &Known, seen: Seen::Now }
+        Names { sites: &[], types: &NO_TYPES, symbols: &Known, seen: Seen::Now }
     }
 
     #[track_caller]

@@ -117,7 +117,7 @@ impl Spec {
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(out, &text[..length]);
             }
-            (_, Value::Tuple(_) | Value::Pointer(_)) => {
+            (_, Value::Tuple(_) | Value::Pointer(_) | Value::Array(_) | Value::Record(_)) => {
                 let mut text = Vec::new();
                 // SANITY: writing into a Vec does not fail.
                 text::write_value(&mut text, arg, 0, texts).expect("memory takes writes");

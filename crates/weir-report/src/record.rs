@@ -70,7 +70,7 @@ pub enum Decoded<'s> {
 
 /// Decodes the bytes of one record.
 pub fn record<'s>(schema: &'s Schema, bytes: &[u8], symbols: &dyn Symbols) -> Result<Decoded<'s>, Malformed> {
-    let names = Names { sites: &schema.sites, symbols, seen: Seen::Now };
+    let names = Names { sites: &schema.sites, types: &schema.types, symbols, seen: Seen::Now };
     let action = header(bytes)?;
     let found = usize::try_from(action).ok().and_then(|index| schema.actions.get(index));
     let found = found.ok_or(Malformed::Action { index: action, actions: schema.actions.len() })?;

@@ -124,6 +124,22 @@ pub(crate) fn write_value(out: &mut dyn Write, value: &Value, indent: usize, tex
         Value::Double(bits) => out.write_all(double::shortest(f64::from_bits(*bits)).as_bytes()),
         Value::Str(text) => out.write_all(&texts.of(text)),
         Value::Stack { frames, is_indented } => out.write_all(&stack(frames, *is_indented, indent, texts)),
+        Value::Array(items) => {
+            out.write_all(b"[")?;
+            for (index, item) in items.iter().enumerate() {
+                out.write_all(if index > 0 { b"," } else { b"" })?;
+                write_value(out, item, indent, texts)?;
+            }
+            out.write_all(b"]")
+        }
+        Value::Record(members) => {
+            out.write_all(b"{")?;
+            for (index, (name, value)) in members.iter().enumerate() {
+                write!(out, "{} .{name} = ", if index > 0 { "," } else { "" })?;
+                write_value(out, value, indent, texts)?;
+            }
+            out.write_all(b" }")
+        }
         Value::Tuple(parts) => {
             out.write_all(b"(")?;
             write_parts(out, parts, indent, texts)?;

@@ -8,6 +8,7 @@ use std::fmt;
 use weir_event::{SiteName, Type};
 
 use crate::names::Names;
+use crate::object;
 
 /// One decoded value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +29,10 @@ pub enum Value {
         is_indented: bool,
     },
     Tuple(Vec<Value>),
+    /// A C array.
+    Array(Vec<Value>),
+    /// A C record: names and values of its members.
+    Record(Vec<(String, Value)>),
 }
 
 impl Value {
@@ -46,7 +51,12 @@ impl Value {
         match self {
             Value::Int { bits, signed: true } => Some(i128::from(*bits as i64)),
             Value::Int { bits, signed: false } | Value::Pointer(bits) => Some(i128::from(*bits)),
-            Value::Double(_) | Value::Str(_) | Value::Stack { .. } | Value::Tuple(_) => None,
+            Value::Double(_)
+            | Value::Str(_)
+            | Value::Stack { .. }
+            | Value::Tuple(_)
+            | Value::Array(_)
+            | Value::Record(_) => None,
         }
     }
 
@@ -73,6 +83,7 @@ impl Value {
             Value::Double(bits) => Value::Double((f64::from_bits(bits) / div as f64).to_bits()),
             other @ (Value::Str(_) | Value::Stack { .. } | Value::Pointer(_)) => other,
             Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(|part| part.divided(div)).collect()),
+            other @ (Value::Array(_) | Value::Record(_)) => other,
         }
     }
 
@@ -90,6 +101,8 @@ impl Value {
             }
             Type::Usym => Ok(names.symbol(word(bytes, 1)? as u32, word(bytes, 0)?)),
             Type::Ustack(form) => Ok(names.stack(*form, word(bytes, 0)?)),
+            Type::Word(of) => Ok(names.word(of, word(bytes, 0)?)),
+            Type::Object { ty, .. } => Ok(object::decode(names.types, *ty, bytes)),
             Type::Probe => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.probe.clone().into_bytes())),
             Type::Func => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.func.clone().into_bytes())),
             Type::Tuple(parts) => {
@@ -153,12 +166,14 @@ impl std::error::Error for Malformed {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::{NoSymbols, Seen};
+    use crate::names::{NO_TYPES, NoSymbols, Seen};
 
-    const NAMES: Names<'static> = Names { sites: &[], symbols: &NoSymbols, seen: Seen::Now };
+    fn names() -> Names<'static> {
+        Names { sites: &[], types: &NO_TYPES, symbols: &NoSymbols, seen: Seen::Now }
+    }
 
     fn check(ty: Type, bytes: &[u8], want: Result<Value, Malformed>) {
-        assert_eq!(Value::decode(&ty, bytes, NAMES), want, "{ty:?} of {bytes:?}");
+        assert_eq!(Value::decode(&ty, bytes, names()), want, "{ty:?} of {bytes:?}");
     }
 
     #[test]
@@ -172,9 +187,9 @@ mod tests {
 
     #[test]
     fn integers_keep_their_sign() {
-        assert_eq!(Value::decode(&Type::I64, &[0xff; 8], NAMES).unwrap().number(), Some(-1));
+        assert_eq!(Value::decode(&Type::I64, &[0xff; 8], names()).unwrap().number(), Some(-1));
         assert_eq!(
-            Value::decode(&Type::U64, &[0xff; 8], NAMES).unwrap().number(),
+            Value::decode(&Type::U64, &[0xff; 8], names()).unwrap().number(),
             Some(i128::from(u64::MAX))
         );
         assert_eq!(Value::int(-7).divided(2), Value::int(-3));

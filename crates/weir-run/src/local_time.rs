@@ -1,7 +1,9 @@
 //! Local times in the formats of strftime(3), as `time` prints them. The locale is "C", as in bpftrace.
 
-use jiff::ZonedDateTime;
 use jiff::fmt::strtime;
+use jiff::{SignedDuration, ZonedDateTime};
+
+use crate::clock::now_ns;
 
 /// Conversions that are others of theirs in the locale "C".
 const OF_LOCALE: [(char, &str); 5] = [
@@ -12,6 +14,15 @@ const OF_LOCALE: [(char, &str); 5] = [
     // GNU's: that of date(1).
     ('+', "%a %b %e %H:%M:%S %Z %Y"),
 ];
+
+/// That of a moment on CLOCK_MONOTONIC, by the difference that the clocks have now.
+pub(crate) fn of_monotonic(format: &str, at_ns: u64) -> String {
+    let now = ZonedDateTime::now();
+    let ago = i128::from(now_ns()) - i128::from(at_ns);
+    let ago = SignedDuration::from_nanos(i64::try_from(ago).unwrap_or(i64::MAX));
+    // What lies further away than times go prints as now.
+    at(&now.checked_sub(ago).unwrap_or(now), format)
+}
 
 /// This moment's.
 pub(crate) fn now(format: &str) -> String {

@@ -17,6 +17,7 @@ use weir_symbols::generations::Moment;
 use weir_symbols::history::{History, Resolved, Why};
 
 use crate::clock::now_ns;
+use crate::local_time;
 use crate::store::Store;
 
 /// Reading the maps of a process with 1,000 mappings takes half a millisecond.
@@ -172,6 +173,14 @@ impl weir_report::Symbols for Over<'_> {
         let bytes = self.maps.lookup(first + id.table, &id.number.to_le_bytes())?;
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
         Some(words.take_while(|address| is_plausible(*address)).collect())
+    }
+
+    fn user(&self, id: u32) -> Option<String> {
+        nix::unistd::User::from_uid(id.into()).ok().flatten().map(|user| user.name)
+    }
+
+    fn time(&self, format: &str, at_ns: u64) -> String {
+        local_time::of_monotonic(format, at_ns)
     }
 }
 

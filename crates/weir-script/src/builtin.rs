@@ -1,7 +1,7 @@
 //! The names a script may use: builtin variables, functions and aggregations. One row each; messages, checks,
 //! docs/language.md (a test compares) and later completion come from it.
 
-use weir_event::Type;
+use weir_event::{Type, Word};
 use weir_ir::Builtin;
 
 use crate::limits;
@@ -41,6 +41,10 @@ pub enum FunctionKind {
     Exit,
     Time,
     Strncmp,
+    Strerror,
+    SignalName,
+    SyscallName,
+    Strftime,
     Reg,
     Usym,
     Ustack,
@@ -49,8 +53,13 @@ pub enum FunctionKind {
 impl FunctionKind {
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
-        use FunctionKind::{HasKey, Reg, Str, Strncmp, Ustack, Usym};
-        matches!(self, Str | Strncmp | HasKey | Reg | Usym | Ustack)
+        use FunctionKind::{
+            HasKey, Reg, SignalName, Str, Strerror, Strftime, Strncmp, SyscallName, Ustack, Usym,
+        };
+        matches!(
+            self,
+            Str | Strncmp | Strerror | SignalName | SyscallName | Strftime | HasKey | Reg | Usym | Ustack
+        )
     }
 }
 
@@ -112,6 +121,13 @@ pub const VARIABLES: &[Variable] = &[
     number("cpu", Builtin::Cpu, "Number of the CPU that the thread runs on."),
     number("uid", Builtin::Uid, "Real user id of the process."),
     number("gid", Builtin::Gid, "Real group id of the process."),
+    Variable {
+        name: "username",
+        ir: Builtin::Uid,
+        ty: Type::Word(Word::User),
+        place: Place::Anywhere,
+        doc: "Name of the real user of the process.",
+    },
     number("rand", Builtin::Random, "A random number of 32 bits."),
     number(
         "cgroup",
@@ -250,6 +266,34 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (3, 3),
         signature: "strncmp(a, b, n)",
         doc: "0 if the first `n` characters of two strings are the same, else 1; `n` is a constant.",
+    },
+    Function {
+        name: "strerror",
+        kind: FunctionKind::Strerror,
+        arity: (1, 1),
+        signature: "strerror(errno)",
+        doc: "What strerror(3) says of an error's number, when it is printed.",
+    },
+    Function {
+        name: "signal_name",
+        kind: FunctionKind::SignalName,
+        arity: (1, 1),
+        signature: "signal_name(n)",
+        doc: "The name of a signal: `SIGTERM`.",
+    },
+    Function {
+        name: "syscall_name",
+        kind: FunctionKind::SyscallName,
+        arity: (1, 1),
+        signature: "syscall_name(n)",
+        doc: "The name of a system call of this machine: `openat`.",
+    },
+    Function {
+        name: "strftime",
+        kind: FunctionKind::Strftime,
+        arity: (2, 2),
+        signature: "strftime(\"format\", nsecs)",
+        doc: "The local time at a number of `nsecs`, as strftime(3) formats it; `%f` are microseconds.",
     },
     Function {
         name: "reg",

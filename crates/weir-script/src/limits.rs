@@ -30,6 +30,9 @@ pub(crate) const VARIABLES_MAX: usize = 256;
 pub(crate) const FUNCTION_VALUES_MAX: usize = 1 << 16;
 pub(crate) const FUNCTION_BLOCKS_MAX: usize = 1 << 14;
 
+/// Bytes of a record or an array that is a value: it is copied by words.
+pub(crate) const OBJECT_BYTES_MAX: u32 = 1024;
+
 /// Parts of a tuple.
 pub(crate) const TUPLE_PARTS_MAX: usize = 32;
 

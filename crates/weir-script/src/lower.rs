@@ -16,7 +16,8 @@ mod stmt;
 
 use std::collections::HashMap;
 
-use weir_event::{Action, Schema};
+use weir_event::ctype::CTypes;
+use weir_event::{Action, MapSchema, MapValue, Schema, Type};
 use weir_ir::{ActionId, Function, MapId, Module};
 use weir_source::SourceFile;
 
@@ -43,14 +44,29 @@ pub fn lower(file: &SourceFile, script: &Script, checked: &Checked) -> Module {
             functions.push(lowering.clause(clause));
         }
     }
+    let types =
+        if shows_objects(&actions.list, &checked.maps) { checked.types.clone() } else { CTypes::default() };
     let schema = Schema {
         actions: actions.list,
         maps: checked.maps.clone(),
         sites: checked.sites.clone(),
+        types,
         events: Vec::new(),
     };
     let Checked { max_map_keys, missing_probes, max_loop_iterations, .. } = *checked;
     Module { functions, schema, max_map_keys, missing_probes, max_loop_iterations }
+}
+
+/// Whether what is printed has C records or arrays in it.
+fn shows_objects(actions: &[Action], maps: &[MapSchema]) -> bool {
+    let fields = actions.iter().flat_map(weir_ir::check::action_fields).map(|field| &field.ty);
+    let keys = maps.iter().filter_map(|map| map.key.as_ref());
+    let values = maps.iter().filter_map(|map| match &map.value {
+        MapValue::Plain(ty) => Some(ty),
+        _ => None,
+    });
+    let mut leaves = fields.chain(keys).chain(values).flat_map(weir_ir::leaves);
+    leaves.any(|leaf| matches!(leaf, Type::Object { .. }))
 }
 
 /// The actions of the module. A call that is lowered for two functions is one action.

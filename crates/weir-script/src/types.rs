@@ -6,7 +6,7 @@
 //! `>>` moves in zeros for both signs, as in bpftrace.
 
 use weir_event::ctype::CTypes;
-use weir_event::{MapValue, Type};
+use weir_event::{MapValue, Type, Word};
 use weir_ir::{BinOp, CmpOp};
 
 use crate::ast::BinaryOp;
@@ -62,6 +62,14 @@ pub(crate) fn plain(ty: &Type) -> Type {
     }
 }
 
+/// The type of a value of the IR, where pointers and words are numbers.
+pub(crate) fn in_ir(ty: &Type) -> Type {
+    match ty {
+        Type::Pointer(_) | Type::Word(_) => Type::U64,
+        other => other.clone(),
+    }
+}
+
 /// Widens `place` so that `value` fits: integers keep the first sign, strings take the longer length; a number fits where a pointer
 /// is, and a pointer where a number is. False if the two are different kinds.
 pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
@@ -75,6 +83,8 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
         | (Type::Int { .. }, Type::Pointer(_)) => true,
         (Type::Pointer(to), Type::Pointer(other)) => to == other || [*to, *other].contains(&CTypes::VOID),
         (Type::Ustack(form), Type::Ustack(other)) => form == other,
+        (Type::Word(word), Type::Word(other)) => word == other,
+        (Type::Object { ty, .. }, Type::Object { ty: other, .. }) => ty == other,
         (Type::Str { bytes }, Type::Str { bytes: other }) => {
             *bytes = (*bytes).max(*other);
             true
@@ -131,10 +141,19 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
     match ty {
         Type::Pointer(to) if *to == CTypes::VOID => "pointer".to_string(),
         Type::Pointer(to) => format!("pointer to {}", types.name(*to)),
+        Type::Object { ty, .. } => types.name(*ty),
         Type::Int { signed: true } => "int64".to_string(),
         Type::Int { signed: false } => "uint64".to_string(),
         Type::Double => "double".to_string(),
         Type::Str { .. } => "string".to_string(),
+        Type::Word(word) => match word {
+            Word::Errno => "error name",
+            Word::Signal => "signal name",
+            Word::Syscall => "system call name",
+            Word::User => "user name",
+            Word::Time { .. } => "time",
+        }
+        .to_string(),
         Type::Probe => "probe name".to_string(),
         Type::Func => "function name".to_string(),
         Type::Usym => "user symbol".to_string(),
@@ -147,7 +166,10 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
 
 /// A type with its article: `an int64`.
 pub(crate) fn describe_one(ty: &Type, types: &CTypes) -> String {
-    let article = if let Type::Int { signed: true } = ty { "an" } else { "a" };
+    let article = match ty {
+        Type::Int { signed: true } | Type::Word(Word::Errno) => "an",
+        _ => "a",
+    };
     format!("{article} {}", describe(ty, types))
 }
 

@@ -24,7 +24,7 @@ impl<'a> Lower<'a> {
     pub(super) fn map_get(&mut self, map: MapId, key: &[Value], ty: &Type) -> Held<'a> {
         let schema = &self.module.schema.maps[map.0 as usize];
         match &schema.value {
-            MapValue::Plain(Type::Str { .. } | Type::Usym) => self.get_string(map, key, ty.bytes()),
+            MapValue::Plain(plain) if plain.is_in_memory() => self.get_string(map, key, ty.bytes()),
             MapValue::Plain(_) => Held::Reg(self.get_word(map, key)),
             MapValue::Min { signed } => {
                 Held::Reg(self.get_extreme(map, key, super::aggregate::min_mask(*signed)))
@@ -184,7 +184,7 @@ impl<'a> Lower<'a> {
 
     fn set_scalar(&mut self, map: MapId, value: Value, ty: &Type) {
         let bytes = ty.bytes();
-        if matches!(ty, Type::Str { .. } | Type::Usym) {
+        if ty.is_in_memory() {
             // Read first, then copied: what others see of the map is never half a read of the target.
             let held = match self.held[value.0 as usize] {
                 Held::Deferred(_) => Some(self.string_object(value)),
@@ -328,9 +328,9 @@ impl<'a> Lower<'a> {
 
     /// Writes a value of any type but a tuple where `ty` is wanted.
     pub(super) fn write_leaf(&mut self, value: Value, ty: &Type, to: Place) {
-        match ty {
-            Type::Str { .. } | Type::Usym => self.write_string(value, to, ty.bytes()),
-            _ => self.store_value(to, value),
+        match ty.is_in_memory() {
+            true => self.write_string(value, to, ty.bytes()),
+            false => self.store_value(to, value),
         }
     }
 

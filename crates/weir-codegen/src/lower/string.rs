@@ -52,6 +52,15 @@ impl<'a> Lower<'a> {
                 };
                 self.call(helper::PROBE_READ_USER_STR, &[Arg::Place(to), size, address]);
             }
+            Op::ReadBytes { address, bytes: read } => {
+                // What is read fills all but the last word's end.
+                self.zero(to, bytes);
+                let address = match self.src(*address) {
+                    Src::Imm(imm) => Arg::Imm(imm),
+                    Src::Reg(reg) => Arg::Reg(reg),
+                };
+                self.call(helper::PROBE_READ_USER, &[Arg::Place(to), Arg::Imm(*read as i32), address]);
+            }
             other => unreachable!("{other:?} gives no string that is computed late"),
         }
     }
@@ -94,12 +103,55 @@ impl<'a> Lower<'a> {
         if let Held::Memory(object) = self.held[value.0 as usize] {
             return object;
         }
-        let Type::Str { bytes } = *self.function.ty(value) else {
-            unreachable!("a string has a string type")
-        };
+        let bytes = self.function.ty(value).bytes();
         let object = self.object(bytes);
         self.write_string(value, Place::Object(object, 0), bytes);
         object
+    }
+
+    /// Bytes of an object, from an offset on: an integer, or what has a place of its own.
+    pub(super) fn part(&mut self, of: Value, (offset, bytes): (u32, u32), ty: &Type) -> Held<'a> {
+        let object = self.string_object(of);
+        let held = if ty.is_in_memory() {
+            let out = self.object(ty.bytes());
+            for at in (0..ty.bytes()).step_by(8) {
+                let to = Place::Object(out, at as i32);
+                match bytes.saturating_sub(at).min(8) {
+                    0 => self.store(to, Src::Imm(0)),
+                    some => {
+                        let word = self.part_word(object, offset + at, some);
+                        self.store(to, Src::Reg(word));
+                    }
+                }
+            }
+            Held::Memory(out)
+        } else {
+            Held::Reg(self.part_word(object, offset, bytes))
+        };
+        self.touch(object);
+        held
+    }
+
+    /// 1 to 8 bytes of an object: memory is read in words that are aligned.
+    fn part_word(&mut self, object: ObjectId, offset: u32, bytes: u32) -> Reg {
+        let (before, start) = (offset % 8, (offset - offset % 8) as i32);
+        let word = self.fresh();
+        self.load(word, Place::Object(object, start));
+        if before > 0 {
+            self.alu(alu::RSH, word, Src::Imm(8 * before as i32));
+        }
+        if before + bytes > 8 {
+            let next = self.fresh();
+            self.load(next, Place::Object(object, start + 8));
+            self.alu(alu::LSH, next, Src::Imm(8 * (8 - before) as i32));
+            self.alu(alu::OR, word, Src::Reg(next));
+        }
+        if bytes < 8 && before + bytes != 8 {
+            let above = Src::Imm(64 - 8 * bytes as i32);
+            self.alu(alu::LSH, word, above);
+            self.alu(alu::RSH, word, above);
+        }
+        word
     }
 
     /// Calls `weir_text_begins`; the answer is in r0.

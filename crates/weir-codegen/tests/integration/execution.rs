@@ -3,8 +3,6 @@
 
 use crate::model;
 
-use std::ffi::CString;
-
 use model::evaluate::{self, State, Surroundings};
 use model::generate::{ADDRESSES, Menu, module};
 use proptest::prelude::*;
@@ -41,12 +39,13 @@ const RUNS: usize = 3;
 
 /// Strings in this process's memory, at addresses that stay.
 struct Memory {
-    strings: Vec<CString>,
+    /// Each with zeros behind it.
+    strings: Vec<Vec<u8>>,
 }
 
 impl Memory {
     fn new() -> Memory {
-        Memory { strings: STRINGS.map(|text| CString::new(text).expect("no NUL")).into() }
+        Memory { strings: STRINGS.map(|text| [text.as_bytes(), &[0; 64]].concat()).into() }
     }
 
     fn addresses(&self) -> Vec<u64> {

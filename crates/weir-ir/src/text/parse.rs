@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_event::ctype::TypeId;
-use weir_event::{Action, Field, MapSchema, MapValue, SiteName, StackForm, StackMode, Type, schema};
+use weir_event::{Action, Field, MapSchema, MapValue, SiteName, StackForm, StackMode, Type, Word, schema};
 use weir_source::Span;
 
 use super::scan::{Token, scan};
@@ -420,6 +420,14 @@ impl<'a> Parser<'a> {
                 let bytes = self.number()?;
                 Ok(Op::ReadInt { address: self.value()?, bytes })
             }
+            "read_bytes" => {
+                let bytes = self.number()?;
+                Ok(Op::ReadBytes { address: self.value()?, bytes })
+            }
+            "part" => {
+                let (offset, bytes) = (self.number()?, self.number()?);
+                Ok(Op::Part { of: self.value()?, offset, bytes })
+            }
             "user_symbol" => Ok(Op::UserSymbol { address: self.value()? }),
             "user_stack" => Ok(Op::UserStack(self.stack_form()?)),
             "may_loop" => Ok(Op::MayLoop),
@@ -531,12 +539,26 @@ impl<'a> Parser<'a> {
             "func" => Ok(Type::Func),
             "usym" => Ok(Type::Usym),
             "ustack" => Ok(Type::Ustack(self.stack_form()?)),
+            "word" => {
+                let word = self.word()?;
+                if word == "time" {
+                    return Ok(Type::Word(Word::Time { format: self.text()? }));
+                }
+                let known = Word::NAMES.iter().find(|(_, name)| *name == word);
+                known
+                    .map(|(word, _)| Type::Word(word.clone()))
+                    .ok_or_else(|| self.error(format!("`{word}` is no word")))
+            }
             _ => {
                 let number = |prefix| word.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
-                match (number("str"), number("ptr")) {
-                    (Some(bytes), _) => Ok(Type::Str { bytes }),
-                    (None, Some(to)) => Ok(Type::Pointer(TypeId(to))),
-                    (None, None) => Err(self.error(format!("`{word}` is no type"))),
+                match (number("str"), number("ptr"), number("obj")) {
+                    (Some(bytes), _, _) => Ok(Type::Str { bytes }),
+                    (_, Some(to), _) => Ok(Type::Pointer(TypeId(to))),
+                    (_, _, Some(bytes)) => {
+                        self.keyword("of")?;
+                        Ok(Type::Object { ty: TypeId(self.number()?), bytes })
+                    }
+                    (None, None, None) => Err(self.error(format!("`{word}` is no type"))),
                 }
             }
         }
@@ -559,9 +581,10 @@ impl<'a> Parser<'a> {
 
     fn begins_type(&self) -> bool {
         let is_type = |word: &str| {
-            matches!(word, "i64" | "u64" | "f64" | "probe" | "func")
+            matches!(word, "i64" | "u64" | "f64" | "probe" | "func" | "word")
                 || word.starts_with("str")
                 || word.starts_with("ptr")
+                || word.starts_with("obj")
         };
         self.peek_is('(') || self.peek_word().is_some_and(is_type)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result as FmtResult, Write};
 
-use weir_event::{Action, Field, MapSchema, MapValue, Schema, Type, schema};
+use weir_event::{Action, Field, MapSchema, MapValue, Schema, Type, Word, schema};
 
 use crate::{
     Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op, Terminator,
@@ -236,6 +236,8 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::MayLoop => out.write_str("may_loop"),
         Op::CallProgram => out.write_str("call_program"),
         Op::Match { text, bytes_max, automaton } => write_match(out, text, *bytes_max, automaton),
+        Op::ReadBytes { address, bytes } => write!(out, "read_bytes {bytes} {}", Shown(address)),
+        Op::Part { of, offset, bytes } => write!(out, "part {offset} {bytes} {}", Shown(of)),
         Op::ReadInt { address, bytes } => write!(out, "read_int {bytes} {}", Shown(address)),
         Op::ReadStr { address, limit: None } => write!(out, "read_str {}", Shown(address)),
         Op::ReadStr { address, limit: Some(limit) } => {
@@ -293,6 +295,12 @@ impl Display for Shown<&Type> {
             Type::Func => out.write_str("func"),
             Type::Usym => out.write_str("usym"),
             Type::Pointer(to) => write!(out, "ptr{}", to.0),
+            Type::Word(Word::Time { format }) => write!(out, "word time {}", Quoted(format)),
+            Type::Word(word) => {
+                let name = Word::NAMES.iter().find(|(known, _)| known == word).map_or("?", |(_, name)| name);
+                write!(out, "word {name}")
+            }
+            Type::Object { ty, bytes } => write!(out, "obj{bytes} of {}", ty.0),
             Type::Ustack(form) => write!(out, "ustack {} {}", form.mode.name(), form.frames),
             Type::Tuple(parts) => write!(out, "({})", List(parts.iter().map(Shown))),
         }

@@ -1,7 +1,7 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`] and [`builtin::AGGREGATIONS`].
 
 use weir_event::{
-    MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, lhist_buckets,
+    MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word, lhist_buckets,
 };
 use weir_source::{Diagnostic, Span};
 
@@ -33,6 +33,10 @@ impl Checker<'_> {
                 FunctionKind::Exit => self.exit(args),
                 FunctionKind::Time => self.time(args),
                 FunctionKind::Strncmp => self.strncmp(args),
+                FunctionKind::Strerror => self.word(name, &args[0], Word::Errno),
+                FunctionKind::SignalName => self.word(name, &args[0], Word::Signal),
+                FunctionKind::SyscallName => self.word(name, &args[0], Word::Syscall),
+                FunctionKind::Strftime => self.strftime(args),
                 FunctionKind::Reg => self.reg(call, args),
                 FunctionKind::Usym => self.usym(call, &args[0]),
                 FunctionKind::Ustack => self.ustack(call.span, args),
@@ -191,6 +195,24 @@ impl Checker<'_> {
         Ty::None
     }
 
+    /// A number that prints as what it stands for.
+    fn word(&mut self, function: &str, number: &Expr, word: Word) -> Ty {
+        self.integer(number, &format!("`{function}`"));
+        Ty::Value(Type::Word(word))
+    }
+
+    fn strftime(&mut self, args: &[Expr]) -> Ty {
+        self.integer(&args[1], "`strftime`");
+        let ExprKind::Str(format) = &args[0].kind else {
+            if args[0].kind != ExprKind::Invalid {
+                let message = "the format of `strftime` must be a string literal";
+                self.error(args[0].span, message, "such as `strftime(\"%H:%M:%S\", nsecs)`");
+            }
+            return Ty::Unknown;
+        };
+        Ty::Value(Type::Word(Word::Time { format: format.clone() }))
+    }
+
     fn strncmp(&mut self, args: &[Expr]) -> Ty {
         for text in &args[..2] {
             if let Some(ty) = self.value(text)
@@ -310,7 +332,12 @@ impl Checker<'_> {
         if let Some(text) = constant_string(call, self.known) {
             return self.param_string(text, args[0].span);
         }
-        self.integer(&args[0], "`str`");
+        let address = self.value(&args[0]);
+        if let (Some(ty @ Type::Str { .. }), true, 1) = (&address, args[0].is_place(), args.len()) {
+            // An array of characters is a string already.
+            return Ty::Value(ty.clone());
+        }
+        address.map(|ty| self.integer_of(ty, args[0].span, "`str`"));
         let bytes = match args.get(1) {
             None => whole,
             Some(length) => match constant(length, self.known) {

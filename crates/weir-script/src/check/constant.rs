@@ -13,6 +13,18 @@ pub(crate) struct Known {
     pub(crate) declarations: Declarations,
 }
 
+impl Known {
+    /// What a name stands for, if it is a constant's.
+    pub(crate) fn named(&self, name: &str) -> Option<Named<'_>> {
+        let of_language = match name {
+            "true" => Some(Named::Number(1)),
+            "false" => Some(Named::Number(0)),
+            _ => None,
+        };
+        self.declarations.named(name).or(of_language)
+    }
+}
+
 /// The value of an integer constant: a literal, a macro or enumerator, a positional parameter that is a number, or an operation on such.
 pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
     match &expr.kind {
@@ -20,7 +32,7 @@ pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
             let magnitude = i128::from(*magnitude);
             Some(if *negative { -magnitude } else { magnitude })
         }
-        ExprKind::Name(name) => match known.declarations.named(name)? {
+        ExprKind::Name(name) => match known.named(name)? {
             Named::Number(value) => Some(value.into()),
             _ => None,
         },
@@ -63,7 +75,7 @@ pub(crate) fn param_number(index: u32, params: &[String]) -> Option<i128> {
 pub(crate) fn constant_string<'a>(expr: &'a Expr, known: &'a Known) -> Option<&'a str> {
     match &expr.kind {
         ExprKind::Str(text) => Some(text),
-        ExprKind::Name(name) => match known.declarations.named(name)? {
+        ExprKind::Name(name) => match known.named(name)? {
             Named::Text(text) => Some(text),
             _ => None,
         },

@@ -75,18 +75,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Looks at the operand of a cast to an integer. None if it is none, or not known.
-    pub(super) fn number(&mut self, expr: &Expr, what: &str) -> Option<()> {
-        let before = self.errors;
-        match self.expr(expr) {
-            Ty::Value(Type::Double) => Some(()),
-            Ty::Value(Type::Int { .. } | Type::Pointer(_)) => Some(()),
-            _ if self.errors > before => None,
-            // Looked at once more, for its message.
-            _ => self.integer(expr, what).map(|_| ()),
-        }
-    }
-
     /// `(float)farg0`: what the argument's 4 bytes are, as a double.
     fn float(&mut self, operand: &Expr) -> Ty {
         let ty = self.expr(operand);
@@ -102,7 +90,13 @@ impl Checker<'_> {
 
     /// The sign of an expression that must be an integer, for `what`.
     pub(super) fn integer(&mut self, expr: &Expr, what: &str) -> Option<bool> {
-        match self.value(expr)? {
+        let ty = self.value(expr)?;
+        self.integer_of(ty, expr.span, what)
+    }
+
+    /// The same of an expression whose type is known.
+    pub(super) fn integer_of(&mut self, ty: Type, span: Span, what: &str) -> Option<bool> {
+        match ty {
             Type::Int { signed } => Some(signed),
             Type::Pointer(_) => Some(false),
             other => {
@@ -116,9 +110,10 @@ impl Checker<'_> {
                     Type::Double => {
                         "cast it, which cuts the fraction off: `(int64)farg0`; or compare it: `farg0 > 0.5`"
                     }
+                    Type::Object { .. } => "name one of its members or elements",
                     _ => "a part of a tuple is `$t.0`",
                 };
-                self.error(expr.span, &message, hint);
+                self.error(span, &message, hint);
                 None
             }
         }
@@ -186,6 +181,7 @@ impl Checker<'_> {
             }
             (Type::Str { .. }, Type::Str { .. }) => "strings can be compared with `==` and `!=`",
             (Type::Tuple(_), _) | (_, Type::Tuple(_)) => "compare the parts: `$t.0`",
+            (Type::Object { .. }, _) | (_, Type::Object { .. }) => "compare members or elements",
             (Type::Usym | Type::Ustack(_), _) | (_, Type::Usym | Type::Ustack(_)) => {
                 "symbols and stacks are named when they are printed; compare addresses"
             }
@@ -306,7 +302,7 @@ impl Checker<'_> {
     }
 
     fn name(&mut self, name: &str, span: Span) -> Ty {
-        match self.known.declarations.named(name) {
+        match self.known.named(name) {
             Some(Named::Number(_)) => return Ty::Value(Type::I64),
             Some(Named::Text(text)) => {
                 let text = text.to_string();

@@ -1,6 +1,6 @@
 //! Memory by type: names of types, pointers, members, elements, casts, `sizeof` and `offsetof`.
 //!
-//! A record or an array is no value of its own: it is read through its members and elements, an array of `char` as a string.
+//! A record or an array in memory is a place: its members and elements are read alone. As a value all of it is copied, an array of `char` as a string.
 //! What a name stands for is looked up in the script's C text, then in the debug information of the clause's binaries; the
 //! members of a record are asked of the world when one of them is first named.
 
@@ -12,6 +12,7 @@ use crate::ast::{BinaryOp, Expr, ExprKind, Name, TypeBase, TypeName, TypeSuffix}
 use crate::builtin;
 use crate::c;
 use crate::check::{Checker, constant};
+use crate::limits;
 use crate::types::{self, Ty, describe_one};
 
 impl Checker<'_> {
@@ -115,10 +116,16 @@ impl Checker<'_> {
         self.error(span, &message, &hint);
     }
 
-    /// The value of what lies in memory: a number, a pointer, a string.
+    /// The value of what lies in memory.
     pub(super) fn memory(&mut self, expr: &Expr) -> Ty {
-        let Some(id) = self.place(expr) else { return Ty::Unknown };
-        self.in_target(&shown(expr), expr.span);
+        self.place(expr).map_or(Ty::Unknown, |place| self.loaded(place, expr))
+    }
+
+    /// The value of what lies at a place: a number, a pointer, a string, or all of a record or an array.
+    fn loaded(&mut self, Place { id, is_held }: Place, expr: &Expr) -> Ty {
+        if !is_held {
+            self.in_target(&shown(expr), expr.span);
+        }
         let name = self.types.name(id);
         let ty = self.complete(id);
         if let (CType::Int { .. } | CType::Enum(_), Some(bytes)) = (&ty, self.types.bytes(id)) {
@@ -132,6 +139,7 @@ impl Checker<'_> {
             CType::Array { .. } if let Some(count) = self.types.text(id) => {
                 return Ty::Value(types::text_of(count, self.settings.max_strlen));
             }
+            CType::Array { .. } | CType::Record(_) => return self.object(id, expr.span),
             CType::Void => {
                 ("`void` has no value".to_string(), "cast the pointer: `*(uint64 *)$p`".to_string())
             }
@@ -139,20 +147,6 @@ impl Checker<'_> {
                 format!("{what} cannot be read"),
                 "integers, addresses, enumerations, float and double are".to_string(),
             ),
-            CType::Array { .. } => (
-                format!("not supported by weir yet: `{name}` as a value"),
-                "name one of its elements: `$p->list[0]`".to_string(),
-            ),
-            CType::Record(record) => {
-                let first = record
-                    .names(&self.types)
-                    .first()
-                    .map_or_else(String::new, |first| format!(": `.{first}`"));
-                (
-                    format!("not supported by weir yet: `{name}` as a value"),
-                    format!("name one of its members{first}"),
-                )
-            }
             CType::Named { .. } => {
                 self.unknown_record(&name, expr.span);
                 return Ty::Unknown;
@@ -162,64 +156,83 @@ impl Checker<'_> {
         Ty::Unknown
     }
 
+    /// A record or an array as a value.
+    fn object(&mut self, id: TypeId, span: Span) -> Ty {
+        let (name, limit) = (self.types.name(id), limits::OBJECT_BYTES_MAX);
+        let Some(bytes) = self.size(id, span) else { return Ty::Unknown };
+        let hint = "name a member or an element, or keep its address";
+        match bytes {
+            0 => self.error(span, &format!("`{name}` has no bytes that could be a value"), hint),
+            1..=limits::OBJECT_BYTES_MAX => {
+                return Ty::Value(Type::Object { ty: id, bytes: bytes.next_multiple_of(8) });
+            }
+            _ => {
+                let message =
+                    format!("`{name}` has {bytes} bytes, more than the {limit} that a value may have");
+                self.error(span, &message, hint);
+            }
+        }
+        Ty::Unknown
+    }
+
     /// The type of what `*`, a member's name or an index means. None if there is a fault, or the type is not known yet.
-    fn place(&mut self, expr: &Expr) -> Option<TypeId> {
+    fn place(&mut self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
-            ExprKind::Deref(pointer) => match self.operand(pointer)? {
-                Operand::Place(id) => match self.types.get(id).clone() {
-                    CType::Pointer(to) | CType::Array { element: to, .. } => Some(to),
-                    _ => self.no_pointer("`*`", &self.types.name(id), pointer.span),
+            ExprKind::Deref(of) => match self.operand(of)? {
+                Operand::Pointer(id) => Some(Place { id, is_held: false }),
+                Operand::Object(Place { id, is_held }) => match *self.types.get(id) {
+                    CType::Array { element, .. } => Some(Place { id: element, is_held }),
+                    _ => self.no_pointer("`*`", &format!("`{}`", self.types.name(id)), of.span),
                 },
-                Operand::Value(Type::Pointer(to)) => Some(to),
-                Operand::Value(other) => {
-                    self.no_pointer("`*`", &describe_one(&other, &self.types), pointer.span)
-                }
+                Operand::Other(ty) => self.no_pointer("`*`", &describe_one(&ty, &self.types), of.span),
             },
             ExprKind::Member { of, name } => {
-                let of_id = match self.operand(of)? {
-                    Operand::Place(id) => match self.types.get(id) {
-                        CType::Pointer(to) => *to,
-                        _ => id,
-                    },
-                    Operand::Value(Type::Pointer(to)) => to,
-                    Operand::Value(other) => {
+                let from = match self.operand(of)? {
+                    Operand::Pointer(id) => Place { id, is_held: false },
+                    Operand::Object(place) => place,
+                    Operand::Other(ty) => {
                         let what = format!("`.{}`", name.text);
-                        return self.no_pointer(&what, &describe_one(&other, &self.types), of.span);
+                        return self.no_pointer(&what, &describe_one(&ty, &self.types), of.span);
                     }
                 };
-                let member = self.member(of_id, name, of.span)?;
+                let member = self.member(from.id, name, of.span)?;
                 if let Some(bits) = member.bits {
                     self.widths.insert(expr.span, bits.width.into());
                 }
-                Some(member.ty)
+                Some(Place { id: member.ty, ..from })
             }
             ExprKind::Index { of, index } => {
                 self.integer(index, "an index");
                 match self.operand(of)? {
-                    Operand::Place(id) => match self.types.get(id).clone() {
-                        CType::Pointer(to) => self.size(to, of.span).map(|_| to),
-                        CType::Array { element, count } => self.element(id, (element, count), index),
-                        _ => self.no_pointer("`[…]`", &self.types.name(id), of.span),
-                    },
-                    Operand::Value(Type::Pointer(to)) => self.size(to, of.span).map(|_| to),
-                    Operand::Value(other) => {
-                        self.no_pointer("`[…]`", &describe_one(&other, &self.types), of.span)
+                    Operand::Pointer(id) => {
+                        self.size(id, of.span)?;
+                        Some(Place { id, is_held: false })
                     }
+                    Operand::Object(place) => match *self.types.get(place.id) {
+                        CType::Array { element, count } => self.element(place, (element, count), index),
+                        _ => self.no_pointer("`[…]`", &format!("`{}`", self.types.name(place.id)), of.span),
+                    },
+                    Operand::Other(ty) => self.no_pointer("`[…]`", &describe_one(&ty, &self.types), of.span),
                 }
             }
             _ => unreachable!("only `*`, members and elements are places"),
         }
     }
 
-    /// What a pointer or a record is taken of: a place, or a value. None if it is not known.
+    /// What a pointer or a record is taken of. None if it is not known.
     fn operand(&mut self, expr: &Expr) -> Option<Operand> {
-        if expr.is_place() {
-            return self.place(expr).map(|id| {
-                self.complete(id);
-                Operand::Place(id)
+        if !expr.is_place() {
+            return Some(match self.value(expr)? {
+                Type::Pointer(to) => Operand::Pointer(to),
+                Type::Object { ty, .. } => Operand::Object(Place { id: ty, is_held: true }),
+                other => Operand::Other(other),
             });
         }
-        self.value(expr).map(Operand::Value)
+        let place = self.place(expr)?;
+        Some(match self.complete(place.id) {
+            CType::Pointer(to) => Operand::Pointer(to),
+            _ => Operand::Object(place),
+        })
     }
 
     fn no_pointer<T>(&mut self, what: &str, found: &str, span: Span) -> Option<T> {
@@ -265,38 +278,54 @@ impl Checker<'_> {
         None
     }
 
-    fn element(&mut self, id: TypeId, (element, count): (TypeId, u32), index: &Expr) -> Option<TypeId> {
-        let past = constant(index, self.known).filter(|at| count > 0 && !(0..i128::from(count)).contains(at));
+    fn element(&mut self, place: Place, (element, count): (TypeId, u32), index: &Expr) -> Option<Place> {
+        let constant = constant(index, self.known);
+        let past = constant.filter(|at| count > 0 && !(0..i128::from(count)).contains(at));
         if let Some(at) = past {
-            let message = format!("index {at} is past the end of `{}`", self.types.name(id));
+            let message = format!("index {at} is past the end of `{}`", self.types.name(place.id));
             self.error(index.span, &message, &format!("indices are 0 to {}", count - 1));
             return None;
         }
-        self.size(element, index.span).map(|_| element)
+        if place.is_held && constant.is_none() {
+            let message = "not supported by weir yet: a computed index of an array that is kept";
+            self.error(index.span, message, "index it in memory: `$p->list[$i]`");
+            return None;
+        }
+        self.size(element, index.span)?;
+        Some(Place { id: element, ..place })
     }
 
     /// `(type)operand`
     pub(super) fn cast(&mut self, expr: &Expr, name: &TypeName, operand: &Expr) -> Ty {
         let id = self.type_id(name);
         let what = format!("a cast to {}", name.text());
-        let Some(id) = id else {
-            self.look_over(operand);
-            return Ty::Unknown;
+        // Looked at once: casts stand within casts.
+        let ty = match operand.is_place() {
+            true => self.place(operand).and_then(|place| match *self.types.get(place.id) {
+                // An array is its address.
+                CType::Array { element, .. } if !place.is_held => Some(Type::Pointer(element)),
+                _ => match self.loaded(place, operand) {
+                    Ty::Value(ty) => Some(ty),
+                    _ => None,
+                },
+            }),
+            false => self.value(operand),
         };
-        let is_number = matches!(self.types.get(id), CType::Int { .. } | CType::Enum(_) | CType::Pointer(_));
-        let is_array = is_number && operand.is_place() && {
-            let of = self.place(operand);
-            of.is_none_or(|of| matches!(self.types.get(of), CType::Array { .. }))
-        };
+        let Some(id) = id else { return Ty::Unknown };
         match self.types.get(id).clone() {
-            // An array is its address.
-            CType::Pointer(to) if is_array => return Ty::Value(Type::Pointer(to)),
             CType::Int { signed, .. } | CType::Enum(Enum { signed, .. }) => {
                 self.widths.insert(expr.span, 8 * self.types.bytes(id).unwrap_or(8));
-                return self.number(operand, &what).map_or(Ty::Unknown, |()| Ty::Value(Type::Int { signed }));
+                let is_number = match ty {
+                    Some(Type::Double) => true,
+                    Some(ty) => self.integer_of(ty, operand.span, &what).is_some(),
+                    None => false,
+                };
+                return if is_number { Ty::Value(Type::Int { signed }) } else { Ty::Unknown };
             }
             CType::Pointer(to) => {
-                return self.integer(operand, &what).map_or(Ty::Unknown, |_| Ty::Value(Type::Pointer(to)));
+                let Some(ty) = ty else { return Ty::Unknown };
+                let found = self.integer_of(ty, operand.span, &what);
+                return found.map_or(Ty::Unknown, |_| Ty::Value(Type::Pointer(to)));
             }
             CType::Record(_) | CType::Named { .. } => {
                 let hint = format!("cast to a pointer: `({} *)`", name.text());
@@ -307,7 +336,6 @@ impl Checker<'_> {
                 self.error(name.span, &format!("not supported by weir yet: {what}"), hint);
             }
         }
-        self.look_over(operand);
         Ty::Unknown
     }
 
@@ -324,8 +352,9 @@ impl Checker<'_> {
 
     pub(super) fn size_of_value(&mut self, expr: &Expr, operand: &Expr) -> Ty {
         let bytes = match self.operand(operand) {
-            Some(Operand::Place(id)) => self.size(id, operand.span),
-            Some(Operand::Value(ty)) => Some(ty.bytes()),
+            Some(Operand::Object(place)) => self.size(place.id, operand.span),
+            Some(Operand::Pointer(_)) => Some(8),
+            Some(Operand::Other(ty)) => Some(ty.bytes()),
             None => None,
         };
         self.learn_size(expr, bytes.map(u64::from))
@@ -393,10 +422,21 @@ impl Checker<'_> {
     }
 }
 
+/// Something that has bytes.
+#[derive(Clone, Copy)]
+struct Place {
+    id: TypeId,
+    /// It is a part of a value, and not in the target's memory.
+    is_held: bool,
+}
+
+/// What members and elements are taken of.
 enum Operand {
-    /// In memory.
-    Place(TypeId),
-    Value(Type),
+    /// Of this.
+    Pointer(TypeId),
+    /// What is at a place, and no pointer.
+    Object(Place),
+    Other(Type),
 }
 
 /// As messages name it.

@@ -90,9 +90,9 @@ impl Blocks {
         self.blocks[block].insts.push(inst);
     }
 
-    /// A pointer is a number from here on.
+    /// A pointer or a word is a number from here on.
     fn new_value(&mut self, ty: Type) -> Value {
-        self.types.push(types::plain(&ty));
+        self.types.push(types::in_ir(&ty));
         Value(self.types.len() as u32 - 1)
     }
 

@@ -1,6 +1,6 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use weir_event::{Action, Field, RECORD_HEADER_BYTES, Type};
+use weir_event::{Action, Field, RECORD_HEADER_BYTES, Type, Word};
 use weir_ir::{Builtin, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
@@ -53,6 +53,15 @@ impl Lowering<'_> {
                     0 => self.int(0, Type::I64),
                     first => self.strings_equal(&left, &right, true, Some(first)),
                 }
+            }
+            Some(FunctionKind::Strerror) => self.word(&args[0], Word::Errno),
+            Some(FunctionKind::SignalName) => self.word(&args[0], Word::Signal),
+            Some(FunctionKind::SyscallName) => self.word(&args[0], Word::Syscall),
+            Some(FunctionKind::Strftime) => {
+                let ExprKind::Str(format) = &args[0].kind else {
+                    unreachable!("the check wants a literal format")
+                };
+                self.word(&args[1], Word::Time { format: format.clone() })
             }
             Some(FunctionKind::Reg) => {
                 let name = constant_string(&args[0], &self.checked.known);
@@ -114,6 +123,11 @@ impl Lowering<'_> {
         true
     }
 
+    /// A number that prints as what it stands for.
+    fn word(&mut self, number: &Expr, word: Word) -> Operand {
+        Operand::one(self.expr(number).value(), Type::Word(word))
+    }
+
     pub(super) fn ustack(&mut self, args: &[Expr]) -> Operand {
         // SANITY: the check refuses other arguments.
         let form = stack_form(args, &self.checked.known).expect("a checked stack has a form");
@@ -173,7 +187,11 @@ impl Lowering<'_> {
             return self.string(&text, None);
         }
         let most = u64::from(self.checked.max_strlen) - 1;
-        let address = self.expr(&args[0]).value();
+        let address = self.expr(&args[0]);
+        if let Type::Str { .. } = address.ty {
+            return address;
+        }
+        let address = address.value();
         let length = args.get(1).map(|length| constant(length, &self.checked.known));
         let (bytes, limit) = match length {
             // The length is known only at run time; the type bounds it.

@@ -201,8 +201,7 @@ impl Lowering<'_> {
     }
 
     /// `is_truth`: to C's `bool`, 1 where it is not 0.
-    pub(super) fn cast_int(&mut self, to: IntType, operand: &Expr, is_truth: bool) -> Operand {
-        let mut operand = self.expr(operand);
+    pub(super) fn cast_int(&mut self, to: IntType, mut operand: Operand, is_truth: bool) -> Operand {
         let ty = Type::Int { signed: to.signed };
         if operand.ty == Type::Double {
             // Narrower types cut the integer of 64 bits, as they do with any.

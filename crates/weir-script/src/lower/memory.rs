@@ -14,10 +14,12 @@ use crate::lower::Lowering;
 use crate::lower::expr::Operand;
 use crate::types;
 
-/// Something in the target's memory.
+/// Something that has bytes.
 #[derive(Clone, Copy)]
 struct Place {
+    /// Its address, or where it is a part of an object, that.
     base: Value,
+    is_held: bool,
     /// From there, in bytes.
     offset: i64,
     ty: TypeId,
@@ -27,7 +29,7 @@ struct Place {
 impl Lowering<'_> {
     /// The value of a macro or an enumerator.
     pub(super) fn named(&mut self, name: &str) -> Option<Operand> {
-        match self.checked.known.declarations.named(name)? {
+        match self.checked.known.named(name)? {
             Named::Number(value) => Some(self.int(value, Type::I64)),
             Named::Text(text) => Some(self.string(text, None)),
             Named::Other(_) => None,
@@ -59,9 +61,15 @@ impl Lowering<'_> {
 
     fn place(&mut self, expr: &Expr) -> Place {
         match &expr.kind {
-            ExprKind::Deref(pointer) => self.pointed(pointer),
+            ExprKind::Deref(of) => {
+                let (place, is_pointee) = self.source(of);
+                match *self.types().get(place.ty) {
+                    CType::Array { element, .. } if !is_pointee => Place { ty: element, ..place },
+                    _ => place,
+                }
+            }
             ExprKind::Member { of, name } => {
-                let mut place = self.pointed(of);
+                let (mut place, _) = self.source(of);
                 let types = &self.checked.types;
                 let CType::Record(record) = types.get(place.ty) else {
                     unreachable!("the check wants a record")
@@ -71,47 +79,38 @@ impl Lowering<'_> {
                 place.offset += i64::from(member.offset);
                 Place { ty: member.ty, bits: member.bits, ..place }
             }
-            ExprKind::Index { of, index } if of.is_place() => {
-                let place = self.place(of);
+            ExprKind::Index { of, index } => {
+                let (place, is_pointee) = self.source(of);
                 match *self.types().get(place.ty) {
-                    CType::Array { element, count } => {
+                    CType::Array { element, count } if !is_pointee => {
                         self.element(Place { ty: element, ..place }, index, count)
                     }
-                    _ => {
-                        let pointed = self.follow(place);
-                        self.element(pointed, index, 0)
-                    }
+                    _ => self.element(place, index, 0),
                 }
-            }
-            ExprKind::Index { of, index } => {
-                let pointed = self.pointed(of);
-                self.element(pointed, index, 0)
             }
             _ => unreachable!("only `*`, members and elements are places"),
         }
     }
 
-    /// What a pointer leads to; of a record or an array that lies in memory, itself. The type is that of what is there, of an array its element's.
-    fn pointed(&mut self, expr: &Expr) -> Place {
-        if !expr.is_place() {
-            let operand = self.expr(expr);
-            let Type::Pointer(ty) = operand.ty else { unreachable!("the check wants a pointer") };
-            return Place { base: operand.value(), offset: 0, ty, bits: None };
+    /// What a pointer leads to, and true; or a record or an array itself.
+    fn source(&mut self, expr: &Expr) -> (Place, bool) {
+        if expr.is_place() {
+            let place = self.place(expr);
+            return match *self.types().get(place.ty) {
+                CType::Pointer(ty) => {
+                    let base = self.load(place).value();
+                    (Place { base, is_held: false, offset: 0, ty, bits: None }, true)
+                }
+                _ => (place, false),
+            };
         }
-        let place = self.place(expr);
-        match *self.types().get(place.ty) {
-            CType::Pointer(_) => self.follow(place),
-            CType::Array { element, .. } => Place { ty: element, ..place },
-            _ => place,
-        }
-    }
-
-    /// What the pointer leads to that lies there.
-    fn follow(&mut self, place: Place) -> Place {
-        let CType::Pointer(ty) = *self.types().get(place.ty) else {
-            unreachable!("the check wants a pointer")
+        let operand = self.expr(expr);
+        let (ty, is_held) = match operand.ty {
+            Type::Pointer(ty) => (ty, false),
+            Type::Object { ty, .. } => (ty, true),
+            other => unreachable!("the check wants a pointer or a record, not {other:?}"),
         };
-        Place { base: self.load(place).value(), offset: 0, ty, bits: None }
+        (Place { base: operand.value(), is_held, offset: 0, ty, bits: None }, !is_held)
     }
 
     /// An element of those that begin at `place`. One past the last of `count`, if that is known, lies at no address.
@@ -152,27 +151,49 @@ impl Lowering<'_> {
     }
 
     fn load(&mut self, place: Place) -> Operand {
-        let address = self.moved(place.base, place.offset);
         let ty = self.types().get(place.ty).clone();
         let (bytes, signed) = match ty {
             CType::Int { bytes, signed, .. } => (bytes, signed),
             CType::Enum(of) => (of.bytes, of.signed),
             CType::Pointer(to) => {
-                let value = self.blocks.value(Op::ReadInt { address, bytes: 8 }, Type::U64);
-                return Operand::one(value, Type::Pointer(to));
+                return Operand::one(self.integer_at(place, 8, Type::U64), Type::Pointer(to));
             }
             CType::Float { bytes } => {
-                let value = self.blocks.value(Op::ReadInt { address, bytes }, Type::I64);
+                let value = self.integer_at(place, bytes, Type::I64);
                 return if bytes == 4 { self.widened(value) } else { self.double_of_bits(value) };
             }
-            CType::Array { count, .. } => return self.text(address, count),
+            CType::Array { count, .. } if self.types().text(place.ty).is_some() => {
+                return self.text(place, count);
+            }
+            CType::Array { .. } | CType::Record(_) => return self.object(place),
             other => unreachable!("the check refuses {other:?} as a value"),
         };
         let bits = place.bits.unwrap_or(Bits { shift: 0, width: 8 * bytes });
         // SANITY: the check refuses a bit-field that no integer holds.
         let bytes = bits.bytes().expect("a checked bit-field is in one integer");
-        let value = self.blocks.value(Op::ReadInt { address, bytes }, Type::U64);
+        let value = self.integer_at(place, bytes, Type::U64);
         self.field_of(value, bits, bytes, signed)
+    }
+
+    /// An integer of so many bytes, extended with zeros.
+    fn integer_at(&mut self, place: Place, bytes: u8, ty: Type) -> Value {
+        let op = match place.is_held {
+            true => Op::Part { of: place.base, offset: place.offset as u32, bytes: bytes.into() },
+            false => Op::ReadInt { address: self.moved(place.base, place.offset), bytes },
+        };
+        self.blocks.value(op, ty)
+    }
+
+    /// All of a record or an array.
+    fn object(&mut self, place: Place) -> Operand {
+        // SANITY: the check refuses one without bytes.
+        let bytes = self.types().bytes(place.ty).expect("a checked object has a size");
+        let ty = Type::Object { ty: place.ty, bytes: bytes.next_multiple_of(8) };
+        let op = match place.is_held {
+            true => Op::Part { of: place.base, offset: place.offset as u32, bytes },
+            false => Op::ReadBytes { address: self.moved(place.base, place.offset), bytes },
+        };
+        Operand::one(self.blocks.value(op, ty.clone()), ty)
     }
 
     /// The bits of an integer of so many bytes, extended.
@@ -198,10 +219,19 @@ impl Lowering<'_> {
     }
 
     /// An array of so many characters.
-    fn text(&mut self, address: Value, count: u32) -> Operand {
+    fn text(&mut self, place: Place, count: u32) -> Operand {
         let ty = types::text_of(count, self.checked.max_strlen);
-        let limit = (count > 0).then(|| self.number(count.into()));
-        Operand::one(self.blocks.value(Op::ReadStr { address, limit }, ty.clone()), ty)
+        let op = match place.is_held {
+            true => {
+                let bytes = count.min(ty.bytes() - 1);
+                Op::Part { of: place.base, offset: place.offset as u32, bytes }
+            }
+            false => {
+                let limit = (count > 0).then(|| self.number(count.into()));
+                Op::ReadStr { address: self.moved(place.base, place.offset), limit }
+            }
+        };
+        Operand::one(self.blocks.value(op, ty.clone()), ty)
     }
 
     /// `(type)operand`
@@ -209,10 +239,7 @@ impl Lowering<'_> {
         let (bytes, signed) = match self.types().get(self.checked.type_ids[&name.span.start]) {
             CType::Pointer(to) => {
                 let ty = Type::Pointer(*to);
-                return match operand.is_place() {
-                    true => Operand { ty, ..self.number_or_address(operand) },
-                    false => Operand { ty, ..self.expr(operand) },
-                };
+                return Operand { ty, ..self.number_or_address(operand) };
             }
             CType::Enum(of) => (of.bytes, of.signed),
             CType::Int { bytes, signed, .. } => (*bytes, *signed),
@@ -220,15 +247,22 @@ impl Lowering<'_> {
         };
         let is_truth =
             matches!(&name.base, TypeBase::Basic(word) if matches!(word.as_str(), "bool" | "_Bool"));
-        let operand = self.cast_int(IntType { bits: 8 * u32::from(bytes), signed }, operand, is_truth);
+        let operand = self.number_or_address(operand);
+        let to = IntType { bits: 8 * u32::from(bytes), signed };
+        let operand = self.cast_int(to, operand, is_truth);
         Operand::one(operand.value(), Type::Int { signed })
     }
 
-    /// What lies in memory, of an array its address.
+    /// The value; of an array in memory its address.
     fn number_or_address(&mut self, expr: &Expr) -> Operand {
+        if !expr.is_place() {
+            return self.expr(expr);
+        }
         let place = self.place(expr);
         match self.types().get(place.ty) {
-            CType::Array { .. } => Operand::one(self.moved(place.base, place.offset), Type::U64),
+            CType::Array { .. } if !place.is_held => {
+                Operand::one(self.moved(place.base, place.offset), Type::U64)
+            }
             _ => self.load(place),
         }
     }

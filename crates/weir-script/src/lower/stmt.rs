@@ -101,16 +101,19 @@ impl Lowering<'_> {
     /// The value of a variable that was declared and not assigned.
     fn zero(&mut self, ty: Type) -> Value {
         let op = match &ty {
-            Type::Str { .. } => Op::Str(String::new()),
+            Type::Str { .. } | Type::Object { .. } => Op::Str(String::new()),
             // No site has this cookie.
             Type::Probe | Type::Func => Op::Int(-1),
             Type::Usym => {
                 let address = self.int(0, Type::U64).value();
                 Op::UserSymbol { address }
             }
-            Type::Int { .. } | Type::Pointer(_) | Type::Double | Type::Ustack(_) | Type::Tuple(_) => {
-                Op::Int(0)
-            }
+            Type::Int { .. }
+            | Type::Pointer(_)
+            | Type::Word(_)
+            | Type::Double
+            | Type::Ustack(_)
+            | Type::Tuple(_) => Op::Int(0),
         };
         self.blocks.value(op, ty)
     }

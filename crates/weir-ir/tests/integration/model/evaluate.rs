@@ -46,6 +46,8 @@ enum Datum {
     Int(i64),
     /// Without padding.
     Str(Vec<u8>),
+    /// All bytes of an object.
+    Object(Vec<u8>),
 }
 
 /// Runs `function` once.
@@ -93,7 +95,7 @@ impl Run<'_> {
     fn int(&self, value: Value) -> i64 {
         match self.get(value) {
             Datum::Int(int) => *int,
-            Datum::Str(_) => panic!("a string where an integer is wanted"),
+            other => panic!("{other:?} where an integer is wanted"),
         }
     }
 
@@ -101,7 +103,30 @@ impl Run<'_> {
         let int = |value: i64| Some(Datum::Int(value));
         match op {
             Op::Int(value) => int(*value),
+            Op::Str(_) if matches!(ty, Some(Type::Object { .. })) => {
+                Some(Datum::Object(vec![0; ty.expect("an object has a type").bytes() as usize]))
+            }
             Op::Str(text) => Some(Datum::Str(text.clone().into_bytes())),
+            Op::ReadBytes { address, bytes } => {
+                let text = self.around.memory.get(&(self.int(*address) as u64)).map_or("", String::as_str);
+                let mut read = text.as_bytes()[..text.len().min(*bytes as usize)].to_vec();
+                read.resize(ty.expect("an object has a type").bytes() as usize, 0);
+                Some(Datum::Object(read))
+            }
+            Op::Part { of, offset, bytes } => {
+                let Datum::Object(all) = self.get(*of) else { panic!("only objects have parts") };
+                let part = &all[*offset as usize..][..*bytes as usize];
+                let ty = ty.expect("a part has a type");
+                let mut place = part.to_vec();
+                place.resize(ty.bytes() as usize, 0);
+                Some(match ty {
+                    Type::Object { .. } => Datum::Object(place),
+                    Type::Str { .. } => {
+                        Datum::Str(part.iter().copied().take_while(|byte| *byte != 0).collect())
+                    }
+                    _ => Datum::Int(i64::from_le_bytes(place.try_into().expect("8 bytes"))),
+                })
+            }
             Op::Builtin(builtin) => Some(self.builtin(*builtin)),
             Op::SetSessionCookie { value } => {
                 self.state.session_cookie = self.int(*value) as u64;
@@ -225,6 +250,7 @@ impl Run<'_> {
     fn bytes(&self, value: Value, ty: &Type) -> Vec<u8> {
         match self.get(value) {
             Datum::Int(int) => int.to_le_bytes().to_vec(),
+            Datum::Object(bytes) => bytes.clone(),
             Datum::Str(text) => {
                 let mut bytes = text.clone();
                 bytes.resize(ty.bytes() as usize, 0);
@@ -258,6 +284,12 @@ fn read(schema: &MapSchema, words: Option<Vec<u64>>) -> Datum {
     let word = |n: usize| words.as_ref().map_or(0, |words| words[n]);
     let sign = i64::MIN as u64;
     Datum::Int(match &schema.value {
+        MapValue::Plain(Type::Object { bytes, .. }) => {
+            let words = words.unwrap_or_else(|| vec![0; *bytes as usize / 8]);
+            return Datum::Object(
+                words.iter().take(*bytes as usize / 8).flat_map(|w| w.to_le_bytes()).collect(),
+            );
+        }
         MapValue::Plain(Type::Str { bytes }) => {
             let words = words.unwrap_or_default();
             let text: Vec<u8> =

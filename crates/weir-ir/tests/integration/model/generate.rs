@@ -1,6 +1,6 @@
 //! Random modules that `check` accepts, from a seed: one function, up to eight blocks, loops within loops, every operation and map kind.
 
-use weir_event::ctype::TypeId;
+use weir_event::ctype::{CTypes, TypeId};
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
 use weir_ir::dominators::Dominators;
 use weir_ir::{
@@ -89,6 +89,10 @@ fn string(menu: Menu, dice: &mut Dice) -> Type {
     Type::Str { bytes: dice.pick(&fitting) }
 }
 
+fn object(dice: &mut Dice) -> Type {
+    Type::Object { ty: TypeId(7), bytes: 8 * (1 + dice.below(6) as u32) }
+}
+
 fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     let signed = dice.below(2) == 0;
     let int = Type::Int { signed };
@@ -98,6 +102,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
         MapValue::Plain(Type::Pointer(TypeId(dice.below(9) as u32))),
         MapValue::Plain(Type::Double),
         MapValue::Plain(string(menu, dice)),
+        MapValue::Plain(object(dice)),
         MapValue::Count,
         MapValue::Sum { signed },
         MapValue::Avg { signed },
@@ -109,7 +114,8 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     ];
     let mut maps = Vec::new();
     for value in values {
-        let key = match dice.below(4) {
+        let key = match dice.below(5) {
+            4 => Type::Tuple(vec![object(dice), int.clone()]),
             0 => int.clone(),
             1 => string(menu, dice),
             2 => Type::Tuple(vec![int.clone(), string(menu, dice)]),
@@ -150,7 +156,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     ];
     let sites =
         (0..3).map(|n| SiteName { probe: format!("uprobe:/x:f{n}"), func: format!("f{n}") }).collect();
-    Schema { actions, maps, sites, events: Vec::new() }
+    Schema { actions, maps, sites, types: CTypes::default(), events: Vec::new() }
 }
 
 /// Blocks with their parameters and jumps, without instructions and arguments.
@@ -403,6 +409,17 @@ impl Maker<'_> {
         // A pointer is a number.
         let ty = if let Type::Pointer(_) = ty { &Type::U64 } else { ty };
         let op = match ty {
+            Type::Object { bytes, .. } => match self.dice.below(4) {
+                0 => Op::Str(String::new()),
+                1 => self.part(*bytes, usable).unwrap_or(Op::Str(String::new())),
+                _ => {
+                    let address = self.address(usable, insts);
+                    Op::ReadBytes { address, bytes: 1 + self.dice.below(*bytes as usize) as u32 }
+                }
+            },
+            Type::Str { bytes } if self.dice.below(6) == 0 => {
+                self.part(*bytes - 1, usable).unwrap_or(Op::Str(String::new()))
+            }
             Type::Str { bytes } => match self.dice.below(3) {
                 0 if *bytes == 16 => Op::Builtin(Builtin::Comm),
                 0 | 1 => {
@@ -419,9 +436,7 @@ impl Maker<'_> {
                     Op::Str(self.dice.pick(&fitting).to_string())
                 }
                 _ => {
-                    let address = self.dice.pick(&ADDRESSES) as i64 + i64::from(self.dice.below(8) == 0);
-                    let address =
-                        self.push(Op::Int(address), Some(Type::U64), usable, insts).expect("a constant");
+                    let address = self.address(usable, insts);
                     let limit = match self.dice.below(3) {
                         0 => Some(self.value(&Type::U64, usable, insts)),
                         _ => None,
@@ -435,6 +450,26 @@ impl Maker<'_> {
             _ => self.fresh_int(usable, insts),
         };
         self.push(op, Some(ty.clone()), usable, insts).expect("an operation with a result")
+    }
+
+    fn address(&mut self, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Value {
+        let address = self.dice.pick(&ADDRESSES) as i64 + i64::from(self.dice.below(8) == 0);
+        self.push(Op::Int(address), Some(Type::U64), usable, insts).expect("a constant")
+    }
+
+    /// At most so many bytes of an object that there is.
+    fn part(&mut self, most: u32, usable: &[Value]) -> Option<Op> {
+        let size = |value: &Value| match self.types[value.0 as usize] {
+            Type::Object { bytes, .. } => Some((*value, bytes)),
+            _ => None,
+        };
+        let objects: Vec<(Value, u32)> = usable.iter().filter_map(size).collect();
+        if objects.is_empty() {
+            return None;
+        }
+        let (of, size) = self.dice.pick(&objects);
+        let bytes = 1 + self.dice.below(most.min(size) as usize) as u32;
+        Some(Op::Part { of, offset: self.dice.below((size - bytes + 1) as usize) as u32, bytes })
     }
 
     fn fresh_int(&mut self, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Op {
@@ -458,6 +493,14 @@ impl Maker<'_> {
                 let (a, b) = (self.value(&sizes[0], usable, insts), self.value(&sizes[1], usable, insts));
                 let first = (self.dice.below(2) == 0).then(|| 1 + self.dice.below(40) as u32);
                 Op::StrEq { a, b, negate: self.dice.below(2) == 0, first }
+            }
+            4 if let Some(Op::Part { of, offset, .. }) = self.part(1, usable) => {
+                let Type::Object { bytes: all, .. } = self.types[of.0 as usize] else {
+                    unreachable!("only objects have parts")
+                };
+                let fitting: Vec<u32> =
+                    [1, 2, 4, 8].into_iter().filter(|bytes| offset + bytes <= all).collect();
+                Op::Part { of, offset, bytes: self.dice.pick(&fitting) }
             }
             6 if self.menu.clocks => Op::Builtin(self.dice.pick(&[Builtin::Nsecs, Builtin::Elapsed])),
             6 | 7 => {

@@ -248,6 +248,8 @@ fn small_expressions_in_all_shapes() {
         "(1, 2)",
         "*(int8 *)arg0",
         "(uint64 *)arg1",
+        "signal_name(9)",
+        "*p",
         "count()",
         "exit()",
         "str(arg0)",
@@ -281,8 +283,10 @@ fn small_expressions_in_all_shapes() {
             for a in ATOMS {
                 for b in ATOMS {
                     let expr = shape.replace('A', "\u{1}").replace('B', b).replace('\u{1}', a);
-                    let body = place.replace('E', &expr);
-                    run(&format!("uprobe:libc:*alloc {{ $v = 1; @m = 1; @k[1] = count(); {body} }}"));
+                    let body = place.replace('E', &expr.replace("*p", "*(struct p *)arg0"));
+                    run(&format!(
+                        "struct p {{ int x[3]; }} uprobe:libc:*alloc {{ $v = 1; @m = 1; @k[1] = count(); {body} }}"
+                    ));
                 }
             }
         }
