@@ -40,6 +40,11 @@ fn attach() {
 }
 
 #[test]
+fn script() {
+    check("script", &["ns a hit: chain", "ns a hit: printf", "compile: one line"]);
+}
+
+#[test]
 fn record() {
     check("record", &["9 strings, 1 thread", "9 strings, 1 thread, filtered"]);
 }

@@ -227,6 +227,7 @@ impl<'a> Lower<'a> {
                 Held::Memory(object)
             }
             Op::Builtin(builtin) => Held::Reg(self.builtin(*builtin)),
+            Op::Join(parts) => self.join(parts, ty.bytes()),
             Op::Part { of, offset, bytes } => self.part(*of, (*offset, *bytes), ty),
             Op::UserSymbol { address } => self.user_symbol(*address),
             Op::UserStack(form) => Held::Reg(self.user_stack(*form)),

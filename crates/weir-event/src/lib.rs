@@ -79,6 +79,8 @@ pub enum Type {
         /// Of its place, zeros included.
         bytes: u32,
     },
+    /// 24 bytes: an address family, then an address of 4 or 16 bytes in network order.
+    Inet,
     /// The parts one after the other, without gaps (each is a multiple of 8 bytes).
     Tuple(Vec<Type>),
 }
@@ -94,6 +96,8 @@ pub enum Word {
     Syscall,
     /// The name of the user with this id.
     User,
+    /// The 6 bytes of a MAC address, the first lowest.
+    Mac,
     /// Nanoseconds of CLOCK_MONOTONIC: the local time then.
     Time {
         /// As strftime(3) has it.
@@ -103,8 +107,13 @@ pub enum Word {
 
 impl Word {
     /// Those without a format, each with its name in the IR's text form.
-    pub const NAMES: [(Word, &'static str); 4] =
-        [(Word::Errno, "errno"), (Word::Signal, "signal"), (Word::Syscall, "syscall"), (Word::User, "user")];
+    pub const NAMES: [(Word, &'static str); 5] = [
+        (Word::Errno, "errno"),
+        (Word::Signal, "signal"),
+        (Word::Syscall, "syscall"),
+        (Word::User, "user"),
+        (Word::Mac, "mac"),
+    ];
 }
 
 /// How a stack is recorded and printed.
@@ -180,7 +189,7 @@ impl Type {
 
     /// True where a value is more than a register holds, or may be.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self, Type::Str { .. } | Type::Usym | Type::Object { .. })
+        matches!(self, Type::Str { .. } | Type::Usym | Type::Object { .. } | Type::Inet | Type::Tuple(_))
     }
 
     /// Bytes of a value of this type, a multiple of 8.
@@ -194,6 +203,7 @@ impl Type {
             | Type::Pointer(_)
             | Type::Word(_) => 8,
             Type::Usym => 16,
+            Type::Inet => 24,
             Type::Str { bytes } | Type::Object { bytes, .. } => *bytes,
             Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),
         }

@@ -73,7 +73,6 @@ fn check_map(map: &MapSchema) -> Result<(), String> {
         check_type(key)?;
     }
     match &map.value {
-        MapValue::Plain(Type::Tuple(_)) => Err("its values are tuples".into()),
         MapValue::Plain(ty) => check_type(ty),
         MapValue::Lhist { min, max, step } => check_lhist(*min, *max, *step),
         _ => Ok(()),
@@ -113,7 +112,8 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
             | Type::Usym
             | Type::Ustack(_)
             | Type::Pointer(_)
-            | Type::Word(_) => Ok(ty.bytes().into()),
+            | Type::Word(_)
+            | Type::Inet => Ok(ty.bytes().into()),
             Type::Str { bytes } if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX => Err(
                 format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX),
             ),
@@ -232,8 +232,8 @@ impl<'a> FunctionCheck<'a> {
             return self.fault("too many blocks or values");
         }
         for (index, ty) in function.types.iter().enumerate() {
-            if matches!(ty, Type::Tuple(_) | Type::Pointer(_) | Type::Word(_)) {
-                self.fault(format!("v{index} is a tuple, a pointer or a word"));
+            if matches!(ty, Type::Tuple(_) | Type::Pointer(_) | Type::Word(_) | Type::Inet) {
+                self.fault(format!("v{index} is a tuple, a pointer, a word or an address"));
             } else if let Err(fault) = check_type(ty) {
                 self.fault(format!("v{index}: {fault}"));
             }
@@ -482,11 +482,32 @@ impl<'a> FunctionCheck<'a> {
                 let is_inside = offset.checked_add(*bytes).is_some_and(|end| end <= *all);
                 match result {
                     Some(Type::Int { .. }) if is_inside && matches!(bytes, 1 | 2 | 4 | 8) => Ok(()),
-                    Some(Type::Str { bytes: place }) if is_inside && bytes < place => Ok(()),
-                    Some(Type::Object { bytes: place, .. }) if is_inside && *bytes > 0 && bytes <= place => {
+                    Some(Type::Double | Type::Probe | Type::Func | Type::Ustack(_))
+                        if is_inside && *bytes == 8 =>
+                    {
+                        Ok(())
+                    }
+                    Some(Type::Usym) if is_inside && *bytes == 16 => Ok(()),
+                    Some(Type::Str { bytes: place } | Type::Object { bytes: place, .. })
+                        if is_inside && *bytes > 0 && bytes <= place =>
+                    {
                         Ok(())
                     }
                     _ => Err(format!("no part of {bytes} bytes at {offset}")),
+                }
+            }
+            Op::Join(parts) => {
+                let mut total = 0u32;
+                for (value, bytes) in parts {
+                    let have = self.function.ty(*value).bytes();
+                    if have > *bytes || bytes % 8 != 0 {
+                        return Err(format!("{have} bytes in a part of {bytes}"));
+                    }
+                    total = total.saturating_add(*bytes);
+                }
+                match result {
+                    Some(Type::Object { bytes, .. }) if *bytes == total => Ok(()),
+                    _ => Err(format!("parts of {total} bytes are no object of so many")),
                 }
             }
             Op::ReadInt { address, bytes } => {
@@ -577,6 +598,11 @@ impl<'a> FunctionCheck<'a> {
         match &schema.value {
             MapValue::Plain(ty) => match result {
                 Some(Type::Int { .. }) if matches!(ty, Type::Pointer(_) | Type::Word(_)) => Ok(()),
+                Some(Type::Object { bytes, .. })
+                    if matches!(ty, Type::Tuple(_) | Type::Inet) && ty.bytes() == *bytes =>
+                {
+                    Ok(())
+                }
                 Some(have) if fits(ty, have) && fits(have, ty) => Ok(()),
                 _ => Err(format!("the result is not of {}'s value type", schema.name)),
             },
@@ -807,7 +833,6 @@ mod tests {
             assert!(faults.iter().any(|fault| fault.contains(want)), "{faults:?} lacks {want}");
         };
         check_text("map @k hist", "named twice");
-        check_text("map @p plain (u64, u64)", "tuples");
         check_text("action printf \"\" (u64 at 16)", "a field at 16, not at 8");
         check_text("action print_map_key @k str16 at 8", "key type");
         check_text("action exit str16 at 8", "not an integer");

@@ -11,7 +11,7 @@
 //!
 //! Types: a value is never a tuple, and never a pointer or a word: those are integers. Where an integer or one of them is wanted, either signedness fits; where a string of N bytes
 //! is wanted, a shorter one fits (it is padded with zeros). A tuple key or field takes one value per leaf, with
-//! nested tuples laid flat.
+//! nested tuples laid flat. A tuple as a map's value, and an `Inet`, is an `Object` of as many bytes.
 
 #![forbid(unsafe_code)]
 
@@ -344,6 +344,8 @@ pub enum Op {
         offset: u32,
         bytes: u32,
     },
+    /// Values one after the other, each with as many bytes as are said, padded with zeros: an `Object`.
+    Join(Vec<(Value, u32)>),
     /// An address in the traced process, with the process's id: type `Usym`.
     UserSymbol {
         address: Value,

@@ -22,7 +22,7 @@ impl Op {
     pub fn effect(&self) -> Effect {
         match self {
             Op::Int(_) | Op::Str(_) | Op::Bin(..) | Op::Cmp(..) | Op::StrEq { .. } => Effect::Pure,
-            Op::UserSymbol { .. } | Op::Part { .. } => Effect::Pure,
+            Op::UserSymbol { .. } | Op::Part { .. } | Op::Join(_) => Effect::Pure,
             // It leaves the stack in a table, which nobody sees but by its number.
             Op::UserStack(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
@@ -91,7 +91,9 @@ impl Op {
 
     /// In the order of [`Op::for_each_operand`].
     pub fn operands(&self) -> impl Iterator<Item = Value> + '_ {
+        let joined: &[(Value, u32)] = if let Op::Join(parts) = self { parts } else { &[] };
         let (list, rest): (&[Value], [Option<Value>; 2]) = match self {
+            Op::Join(_) => (&[], [None, None]),
             Op::Int(_)
             | Op::Str(_)
             | Op::Builtin(_)
@@ -116,7 +118,7 @@ impl Op {
             Op::Aggregate { key, value, .. } => (key, [*value, None]),
             Op::Emit { args, .. } | Op::Record { args, .. } => (args, [None, None]),
         };
-        list.iter().copied().chain(rest.into_iter().flatten())
+        list.iter().copied().chain(rest.into_iter().flatten()).chain(joined.iter().map(|(value, _)| *value))
     }
 
     /// Calls `see` with each operand, in order; it may change them.
@@ -155,6 +157,7 @@ impl Op {
                 value.iter_mut().for_each(see);
             }
             Op::Emit { args, .. } | Op::Record { args, .. } => args.iter_mut().for_each(see),
+            Op::Join(parts) => parts.iter_mut().for_each(|(value, _)| see(value)),
         }
     }
 }
@@ -335,6 +338,7 @@ pub fn fits(want: &Type, have: &Type) -> bool {
     match (want, have) {
         (Type::Int { .. } | Type::Pointer(_) | Type::Word(_), Type::Int { .. }) => true,
         (Type::Str { bytes: want }, Type::Str { bytes: have }) => have <= want,
+        (Type::Tuple(_) | Type::Inet, Type::Object { bytes, .. }) => want.bytes() == *bytes,
         (want, have) => want == have && !matches!(want, Type::Tuple(_)),
     }
 }

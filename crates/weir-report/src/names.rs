@@ -103,6 +103,7 @@ impl Names<'_> {
             Word::Errno => words::error(value),
             Word::Signal => words::signal(value).map(str::to_owned),
             Word::Syscall => isa::native::syscall(value).map(str::to_owned),
+            Word::Mac => Some(words::mac(value)),
             Word::User => u32::try_from(value).ok().and_then(|id| self.symbols.user(id)),
             Word::Time { format } => Some(self.symbols.time(format, value)),
         };

@@ -8,7 +8,7 @@ use std::fmt;
 use weir_event::{SiteName, Type};
 
 use crate::names::Names;
-use crate::object;
+use crate::{object, words};
 
 /// One decoded value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,6 +101,7 @@ impl Value {
             }
             Type::Usym => Ok(names.symbol(word(bytes, 1)? as u32, word(bytes, 0)?)),
             Type::Ustack(form) => Ok(names.stack(*form, word(bytes, 0)?)),
+            Type::Inet => Ok(Value::Str(words::internet(word(bytes, 0)?, &bytes[8..]).into_bytes())),
             Type::Word(of) => Ok(names.word(of, word(bytes, 0)?)),
             Type::Object { ty, .. } => Ok(object::decode(names.types, *ty, bytes)),
             Type::Probe => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.probe.clone().into_bytes())),

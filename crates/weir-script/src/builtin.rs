@@ -41,10 +41,14 @@ pub enum FunctionKind {
     Exit,
     Time,
     Strncmp,
+    Strcontains,
     Strerror,
     SignalName,
     SyscallName,
     Strftime,
+    Ntop,
+    Macaddr,
+    Bswap,
     Reg,
     Usym,
     Ustack,
@@ -53,13 +57,8 @@ pub enum FunctionKind {
 impl FunctionKind {
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
-        use FunctionKind::{
-            HasKey, Reg, SignalName, Str, Strerror, Strftime, Strncmp, SyscallName, Ustack, Usym,
-        };
-        matches!(
-            self,
-            Str | Strncmp | Strerror | SignalName | SyscallName | Strftime | HasKey | Reg | Usym | Ustack
-        )
+        use FunctionKind::{Clear, Delete, Exit, Print, Printf, Time, Zero};
+        !matches!(self, Printf | Print | Delete | Clear | Zero | Exit | Time)
     }
 }
 
@@ -268,6 +267,13 @@ pub const FUNCTIONS: &[Function] = &[
         doc: "0 if the first `n` characters of two strings are the same, else 1; `n` is a constant.",
     },
     Function {
+        name: "strcontains",
+        kind: FunctionKind::Strcontains,
+        arity: (2, 2),
+        signature: "strcontains(s, \"part\")",
+        doc: "1 if the string has the part in it, else 0; the part is a literal.",
+    },
+    Function {
         name: "strerror",
         kind: FunctionKind::Strerror,
         arity: (1, 1),
@@ -294,6 +300,27 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (2, 2),
         signature: "strftime(\"format\", nsecs)",
         doc: "The local time at a number of `nsecs`, as strftime(3) formats it; `%f` are microseconds.",
+    },
+    Function {
+        name: "ntop",
+        kind: FunctionKind::Ntop,
+        arity: (1, 2),
+        signature: "ntop([family, ]address)",
+        doc: "An internet address: of an integer or 4 bytes IPv4, of 16 bytes IPv6; in network order, as it lies in memory.",
+    },
+    Function {
+        name: "macaddr",
+        kind: FunctionKind::Macaddr,
+        arity: (1, 1),
+        signature: "macaddr(bytes)",
+        doc: "A MAC address, of an array of 6 bytes: `5E:12:00:AB:01:02`.",
+    },
+    Function {
+        name: "bswap",
+        kind: FunctionKind::Bswap,
+        arity: (1, 1),
+        signature: "bswap(n)",
+        doc: "An integer with its bytes in the other order, as many as it was read or cast with: `bswap((uint16)$port)`.",
     },
     Function {
         name: "reg",

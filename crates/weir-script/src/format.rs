@@ -38,9 +38,13 @@ impl Conversion {
         match ty {
             Type::Int { .. } | Type::Pointer(_) => INTEGERS.contains(self.letter),
             Type::Double => DOUBLES.contains(self.letter),
-            Type::Str { .. } | Type::Probe | Type::Func | Type::Usym | Type::Ustack(_) | Type::Word(_) => {
-                STRINGS.contains(self.letter)
-            }
+            Type::Str { .. }
+            | Type::Probe
+            | Type::Func
+            | Type::Usym
+            | Type::Ustack(_)
+            | Type::Word(_)
+            | Type::Inet => STRINGS.contains(self.letter),
             Type::Tuple(_) | Type::Object { .. } => false,
         }
     }

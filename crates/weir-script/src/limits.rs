@@ -36,6 +36,13 @@ pub(crate) const OBJECT_BYTES_MAX: u32 = 1024;
 /// Parts of a tuple.
 pub(crate) const TUPLE_PARTS_MAX: usize = 32;
 
+/// Bytes of the part that `strcontains` looks for: a state of an automaton each, and the work to make it grows with their third power.
+pub(crate) const PART_BYTES_MAX: usize = 128;
+
+/// Levels of tuples within tuples, and parts of all of them together.
+pub(crate) const TUPLE_LEVELS_MAX: usize = weir_ir::limits::TUPLE_DEPTH_MAX;
+pub(crate) const TUPLE_LEAVES_MAX: usize = 128;
+
 /// Arguments of `printf` after the format.
 pub(crate) const PRINTF_ARGS_MAX: usize = 64;
 

@@ -12,6 +12,7 @@ mod double;
 mod expr;
 mod looping;
 mod memory;
+mod network;
 mod stmt;
 
 use std::collections::HashMap;

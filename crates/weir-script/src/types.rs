@@ -62,10 +62,16 @@ pub(crate) fn plain(ty: &Type) -> Type {
     }
 }
 
-/// The type of a value of the IR, where pointers and words are numbers.
+/// Bytes of no further type.
+pub(crate) fn object(bytes: u32) -> Type {
+    Type::Object { ty: CTypes::VOID, bytes }
+}
+
+/// The type of a value of the IR, where pointers and words are numbers, and addresses bytes.
 pub(crate) fn in_ir(ty: &Type) -> Type {
     match ty {
         Type::Pointer(_) | Type::Word(_) => Type::U64,
+        Type::Inet => object(ty.bytes()),
         other => other.clone(),
     }
 }
@@ -79,6 +85,7 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
         | (Type::Probe, Type::Probe)
         | (Type::Func, Type::Func)
         | (Type::Usym, Type::Usym)
+        | (Type::Inet, Type::Inet)
         | (Type::Pointer(_), Type::Int { .. })
         | (Type::Int { .. }, Type::Pointer(_)) => true,
         (Type::Pointer(to), Type::Pointer(other)) => to == other || [*to, *other].contains(&CTypes::VOID),
@@ -151,12 +158,14 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
             Word::Signal => "signal name",
             Word::Syscall => "system call name",
             Word::User => "user name",
+            Word::Mac => "MAC address",
             Word::Time { .. } => "time",
         }
         .to_string(),
         Type::Probe => "probe name".to_string(),
         Type::Func => "function name".to_string(),
         Type::Usym => "user symbol".to_string(),
+        Type::Inet => "internet address".to_string(),
         Type::Ustack(form) => format!("user stack ({}, {})", form.mode.name(), form.frames),
         Type::Tuple(parts) => {
             format!("({})", parts.iter().map(|part| describe(part, types)).collect::<Vec<_>>().join(", "))
@@ -167,7 +176,7 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
 /// A type with its article: `an int64`.
 pub(crate) fn describe_one(ty: &Type, types: &CTypes) -> String {
     let article = match ty {
-        Type::Int { signed: true } | Type::Word(Word::Errno) => "an",
+        Type::Int { signed: true } | Type::Word(Word::Errno) | Type::Inet => "an",
         _ => "a",
     };
     format!("{article} {}", describe(ty, types))

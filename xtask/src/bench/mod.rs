@@ -24,6 +24,7 @@ mod probe;
 mod record;
 mod report;
 mod rounds;
+mod script;
 mod servers;
 mod startup;
 mod statistics;
@@ -94,6 +95,8 @@ enum Name {
     RecordRedis,
     /// The same of a flight recorder, with a filter and an event that may ask for a snapshot
     FlightRedis,
+    /// What clauses of scripts cost a hit, and how long scripts take to compile, beside bpftrace
+    Script,
     /// How long until main runs, with a probe on it
     Startup,
     /// How long make of a small C project takes, with each of its processes traced from its start
@@ -147,6 +150,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
             let redis = Redis::start()?;
             servers::measure(plan, &redis, commands_in_flight(&redis))
         }
+        Name::Script => script::measure(plan),
         Name::Startup => startup::measure(plan),
         Name::Build => build::measure(plan),
         Name::Vm => vm::measure(&options.vm, plan),

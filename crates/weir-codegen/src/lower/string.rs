@@ -109,6 +109,22 @@ impl<'a> Lower<'a> {
         object
     }
 
+    /// Values one after the other.
+    pub(super) fn join(&mut self, parts: &[(Value, u32)], bytes: u32) -> Held<'a> {
+        let object = self.object(bytes);
+        let mut to = Place::Object(object, 0);
+        for (value, bytes) in parts {
+            if self.function.ty(*value).is_in_memory() {
+                self.write_string(*value, to, *bytes);
+            } else {
+                self.store_value(to, *value);
+                self.zero(to.plus(8), bytes - 8);
+            }
+            to = to.plus(*bytes);
+        }
+        Held::Memory(object)
+    }
+
     /// Bytes of an object, from an offset on: an integer, or what has a place of its own.
     pub(super) fn part(&mut self, of: Value, (offset, bytes): (u32, u32), ty: &Type) -> Held<'a> {
         let object = self.string_object(of);

@@ -424,6 +424,7 @@ impl<'a> Parser<'a> {
                 let bytes = self.number()?;
                 Ok(Op::ReadBytes { address: self.value()?, bytes })
             }
+            "join" => Ok(Op::Join(self.list('(', ')', |parser| Ok((parser.value()?, parser.number()?)))?)),
             "part" => {
                 let (offset, bytes) = (self.number()?, self.number()?);
                 Ok(Op::Part { of: self.value()?, offset, bytes })
@@ -538,6 +539,7 @@ impl<'a> Parser<'a> {
             "probe" => Ok(Type::Probe),
             "func" => Ok(Type::Func),
             "usym" => Ok(Type::Usym),
+            "inet" => Ok(Type::Inet),
             "ustack" => Ok(Type::Ustack(self.stack_form()?)),
             "word" => {
                 let word = self.word()?;
@@ -581,7 +583,7 @@ impl<'a> Parser<'a> {
 
     fn begins_type(&self) -> bool {
         let is_type = |word: &str| {
-            matches!(word, "i64" | "u64" | "f64" | "probe" | "func" | "word")
+            matches!(word, "i64" | "u64" | "f64" | "probe" | "func" | "word" | "inet")
                 || word.starts_with("str")
                 || word.starts_with("ptr")
                 || word.starts_with("obj")

@@ -237,6 +237,13 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::CallProgram => out.write_str("call_program"),
         Op::Match { text, bytes_max, automaton } => write_match(out, text, *bytes_max, automaton),
         Op::ReadBytes { address, bytes } => write!(out, "read_bytes {bytes} {}", Shown(address)),
+        Op::Join(parts) => {
+            out.write_str("join (")?;
+            for (index, (value, bytes)) in parts.iter().enumerate() {
+                write!(out, "{}{} {bytes}", if index > 0 { ", " } else { "" }, Shown(value))?;
+            }
+            out.write_str(")")
+        }
         Op::Part { of, offset, bytes } => write!(out, "part {offset} {bytes} {}", Shown(of)),
         Op::ReadInt { address, bytes } => write!(out, "read_int {bytes} {}", Shown(address)),
         Op::ReadStr { address, limit: None } => write!(out, "read_str {}", Shown(address)),
@@ -294,6 +301,7 @@ impl Display for Shown<&Type> {
             Type::Probe => out.write_str("probe"),
             Type::Func => out.write_str("func"),
             Type::Usym => out.write_str("usym"),
+            Type::Inet => out.write_str("inet"),
             Type::Pointer(to) => write!(out, "ptr{}", to.0),
             Type::Word(Word::Time { format }) => write!(out, "word time {}", Quoted(format)),
             Type::Word(word) => {

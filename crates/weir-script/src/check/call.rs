@@ -8,6 +8,7 @@ use weir_source::{Diagnostic, Span};
 use crate::ast::{Expr, ExprKind, MapRef, Name};
 use crate::builtin::{self, Aggregation, AggregationKind, FunctionKind};
 use crate::check::map::Key;
+use crate::check::memory::Raw;
 use crate::check::{Checker, Known, constant, constant_string};
 use crate::format;
 use crate::limits;
@@ -33,10 +34,17 @@ impl Checker<'_> {
                 FunctionKind::Exit => self.exit(args),
                 FunctionKind::Time => self.time(args),
                 FunctionKind::Strncmp => self.strncmp(args),
+                FunctionKind::Strcontains => self.strcontains(args),
                 FunctionKind::Strerror => self.word(name, &args[0], Word::Errno),
                 FunctionKind::SignalName => self.word(name, &args[0], Word::Signal),
                 FunctionKind::SyscallName => self.word(name, &args[0], Word::Syscall),
                 FunctionKind::Strftime => self.strftime(args),
+                FunctionKind::Ntop => self.ntop(args),
+                FunctionKind::Macaddr => self.macaddr(&args[0]),
+                FunctionKind::Bswap => {
+                    self.integer(&args[0], "`bswap`");
+                    Ty::Value(Type::U64)
+                }
                 FunctionKind::Reg => self.reg(call, args),
                 FunctionKind::Usym => self.usym(call, &args[0]),
                 FunctionKind::Ustack => self.ustack(call.span, args),
@@ -195,6 +203,29 @@ impl Checker<'_> {
         Ty::None
     }
 
+    fn strcontains(&mut self, args: &[Expr]) -> Ty {
+        for text in args {
+            if let Some(ty) = self.value(text)
+                && !matches!(ty, Type::Str { .. })
+            {
+                let message =
+                    format!("`strcontains` looks in strings, not in {}", describe_one(&ty, &self.types));
+                self.error(text.span, &message, "`str(p)` reads the string at an address");
+                return Ty::Unknown;
+            }
+        }
+        let part = constant_string(&args[1], self.known).map(str::len);
+        if let Some(length) = part.filter(|length| *length > limits::PART_BYTES_MAX) {
+            let message = format!("the part has {length} bytes, the limit is {}", limits::PART_BYTES_MAX);
+            self.error(args[1].span, &message, "look for less of it");
+        }
+        if args[1].kind != ExprKind::Invalid && part.is_none() {
+            let message = "not supported by weir yet: `strcontains` of a part that is no literal";
+            self.error(args[1].span, message, "such as `strcontains(comm, \"ssh\")`");
+        }
+        Ty::Value(Type::I64)
+    }
+
     /// A number that prints as what it stands for.
     fn word(&mut self, function: &str, number: &Expr, word: Word) -> Ty {
         self.integer(number, &format!("`{function}`"));
@@ -211,6 +242,36 @@ impl Checker<'_> {
             return Ty::Unknown;
         };
         Ty::Value(Type::Word(Word::Time { format: format.clone() }))
+    }
+
+    fn ntop(&mut self, args: &[Expr]) -> Ty {
+        let (family, address) = args.split_at(args.len() - 1);
+        family.iter().for_each(|family| _ = self.integer(family, "the family of `ntop`"));
+        match self.raw(&address[0]) {
+            Some(Raw::Bytes(4 | 16) | Raw::Number) => Ty::Value(Type::Inet),
+            Some(found) => {
+                let message = format!("`ntop` takes an integer, or 4 or 16 bytes, not {}", found.described());
+                self.error(
+                    address[0].span,
+                    &message,
+                    "such as `ntop(((struct sockaddr_in *)arg1)->sin_addr)`",
+                );
+                Ty::Unknown
+            }
+            None => Ty::Unknown,
+        }
+    }
+
+    fn macaddr(&mut self, bytes: &Expr) -> Ty {
+        match self.raw(bytes) {
+            Some(Raw::Bytes(6)) => Ty::Value(Type::Word(Word::Mac)),
+            Some(found) => {
+                let message = format!("`macaddr` takes 6 bytes, not {}", found.described());
+                self.error(bytes.span, &message, "such as an array `unsigned char[6]`");
+                Ty::Unknown
+            }
+            None => Ty::Unknown,
+        }
     }
 
     fn strncmp(&mut self, args: &[Expr]) -> Ty {

@@ -458,18 +458,24 @@ impl Checker<'_> {
         let mut types = Vec::new();
         for part in parts {
             let ty = self.value(part);
-            if let Some(Type::Tuple(_)) = ty {
-                self.error(
-                    part.span,
-                    "not supported by weir yet: a tuple within a tuple",
-                    "write its parts one by one",
-                );
-                return Ty::Unknown;
-            }
             types.push(ty);
         }
         match types.into_iter().collect::<Option<Vec<_>>>() {
-            Some(types) => Ty::Value(Type::Tuple(types)),
+            Some(types) => {
+                let ty = Type::Tuple(types);
+                let (levels, leaves) = (levels(&ty), weir_ir::leaves(&ty).len());
+                if levels > limits::TUPLE_LEVELS_MAX || leaves > limits::TUPLE_LEAVES_MAX {
+                    let message = format!("the tuple has {leaves} parts in {levels} levels");
+                    let hint = format!(
+                        "at most {} in {} are possible",
+                        limits::TUPLE_LEAVES_MAX,
+                        limits::TUPLE_LEVELS_MAX
+                    );
+                    self.error(span, &message, &hint);
+                    return Ty::Unknown;
+                }
+                Ty::Value(ty)
+            }
             None => Ty::Unknown,
         }
     }
@@ -496,5 +502,13 @@ impl Checker<'_> {
             }
             None => Ty::Unknown,
         }
+    }
+}
+
+/// Tuples within tuples, the type itself counted.
+fn levels(ty: &Type) -> usize {
+    match ty {
+        Type::Tuple(parts) => 1 + parts.iter().map(levels).max().unwrap_or(0),
+        _ => 0,
     }
 }

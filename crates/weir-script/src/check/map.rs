@@ -123,15 +123,14 @@ impl Checker<'_> {
         if let [(ty, _)] = parts.as_slice() {
             return Some(ty.clone());
         }
-        if let Some((_, span)) = parts.iter().find(|(ty, _)| matches!(ty, Type::Tuple(_))) {
-            self.error(
-                *span,
-                "not supported by weir yet: a tuple within a tuple",
-                "write its parts as keys of their own",
-            );
+        let ty = Type::Tuple(parts.into_iter().map(|(ty, _)| ty).collect());
+        let leaves = weir_ir::leaves(&ty).len();
+        if leaves > limits::TUPLE_LEAVES_MAX {
+            let message = format!("the key has {leaves} parts, the limit is {}", limits::TUPLE_LEAVES_MAX);
+            self.error(keys[0].span, &message, "use fewer keys");
             return None;
         }
-        Some(Type::Tuple(parts.into_iter().map(|(ty, _)| ty).collect()))
+        Some(ty)
     }
 
     fn learn_key(&mut self, index: usize, key: Key, span: Span) {

@@ -235,6 +235,24 @@ impl Checker<'_> {
         })
     }
 
+    /// What is taken as bytes: all of an array or a record, or a number.
+    pub(super) fn raw(&mut self, expr: &Expr) -> Option<Raw> {
+        let found = self.operand(expr)?;
+        if let Operand::Object(Place { is_held: false, .. }) | Operand::Pointer(_) = found {
+            self.in_target(&shown(expr), expr.span);
+        }
+        Some(match found {
+            Operand::Object(place) => match self.complete(place.id) {
+                CType::Array { .. } | CType::Record(_) => Raw::Bytes(self.size(place.id, expr.span)?),
+                CType::Int { .. } | CType::Enum(_) => Raw::Number,
+                _ => Raw::Other(self.types.name(place.id)),
+            },
+            Operand::Other(Type::Int { .. }) => Raw::Number,
+            Operand::Other(ty) => Raw::Other(describe_one(&ty, &self.types)),
+            Operand::Pointer(_) => Raw::Other("a pointer".to_string()),
+        })
+    }
+
     fn no_pointer<T>(&mut self, what: &str, found: &str, span: Span) -> Option<T> {
         let message = format!("{what} takes a pointer or what one leads to, not {found}");
         self.error(span, &message, "cast it to what it points to: `((struct request *)arg0)->id`");
@@ -428,6 +446,23 @@ struct Place {
     id: TypeId,
     /// It is a part of a value, and not in the target's memory.
     is_held: bool,
+}
+
+/// What is taken as bytes.
+pub(super) enum Raw {
+    Bytes(u32),
+    Number,
+    Other(String),
+}
+
+impl Raw {
+    pub(super) fn described(&self) -> String {
+        match self {
+            Raw::Bytes(bytes) => format!("{bytes} bytes"),
+            Raw::Number => "an integer".to_string(),
+            Raw::Other(what) => what.clone(),
+        }
+    }
 }
 
 /// What members and elements are taken of.

@@ -140,14 +140,6 @@ impl Checker<'_> {
         let index = self.keyed_use(map);
         self.learn_nothing(index);
         let (Some(index), Some(ty)) = (index, ty) else { return };
-        if let Type::Tuple(_) = ty {
-            self.error(
-                value.span,
-                "not supported by weir yet: tuples as values of maps",
-                "use a key or several maps",
-            );
-            return;
-        }
         if let Some(source) = self.aggregate_source(value) {
             let message = format!(
                 "a {} cannot be assigned from one map to another",

@@ -220,10 +220,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The types of the values that a value of this type is kept in.
+/// The types of the values that a value of this type is kept in: of a tuple, those of its parts, and of theirs.
 pub(super) fn parts(ty: &Type) -> Vec<Type> {
-    match ty {
-        Type::Tuple(parts) => parts.clone(),
-        other => vec![other.clone()],
-    }
+    weir_ir::leaves(ty).into_iter().cloned().collect()
 }

@@ -37,6 +37,12 @@ impl Operand {
     }
 }
 
+/// The parts together.
+fn tuple(items: Vec<Operand>) -> Operand {
+    let ty = Type::Tuple(items.iter().map(|item| item.ty.clone()).collect());
+    Operand { ty, values: items.into_iter().flat_map(|item| item.values).collect() }
+}
+
 impl Lowering<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Operand {
         match &expr.kind {
@@ -79,14 +85,16 @@ impl Lowering<'_> {
             ExprKind::Float(operand) => self.float(operand),
             ExprKind::Call { function, args } => self.call_value(expr, &function.text, args),
             ExprKind::Tuple(items) => {
-                let items: Vec<Operand> = items.iter().map(|item| self.expr(item)).collect();
-                let ty = Type::Tuple(items.iter().map(|item| item.ty.clone()).collect());
-                Operand { ty, values: items.iter().map(Operand::value).collect() }
+                let items = items.iter().map(|item| self.expr(item)).collect();
+                tuple(items)
             }
             ExprKind::Part { tuple, index } => {
                 let tuple = self.expr(tuple);
+                let Type::Tuple(of) = &tuple.ty else { unreachable!("the check wants a tuple") };
                 let index = *index as usize;
-                Operand::one(tuple.values[index], parts(&tuple.ty)[index].clone())
+                let before: usize = of[..index].iter().map(|part| parts(part).len()).sum();
+                let values = tuple.values[before..before + parts(&of[index]).len()].to_vec();
+                Operand { ty: of[index].clone(), values }
             }
             ExprKind::Field(name) => {
                 // SANITY: the check refuses a field that the clause's events have not.
@@ -103,6 +111,10 @@ impl Lowering<'_> {
 
     /// The expression for a place of type `ty`: a constant string takes the place's length at once.
     pub(super) fn expr_as(&mut self, expr: &Expr, ty: &Type) -> Operand {
+        if let (ExprKind::Tuple(items), Type::Tuple(types)) = (&expr.kind, ty) {
+            let items = items.iter().zip(types).map(|(item, ty)| self.expr_as(item, ty)).collect();
+            return tuple(items);
+        }
         match constant_string(expr, &self.checked.known) {
             Some(text) => self.string(text, Some(ty)),
             None => self.expr(expr),
@@ -139,15 +151,19 @@ impl Lowering<'_> {
     /// The variable's value. A string may be shorter than the variable can hold; integers have the variable's sign.
     pub(super) fn variable(&mut self, slot: usize) -> Operand {
         let slot = &self.variables[slot];
-        let mut types = Vec::new();
-        for (ty, value) in parts(&slot.ty).into_iter().zip(&slot.values) {
-            types.push(if let Type::Str { .. } = ty { self.blocks.ty(*value).clone() } else { ty });
-        }
-        let ty = match &slot.ty {
-            Type::Tuple(_) => Type::Tuple(types),
-            _ => types.remove(0),
-        };
+        let ty = self.as_held(&slot.ty, &mut slot.values.iter());
         Operand { ty, values: slot.values.clone() }
+    }
+
+    /// The type with the lengths that the strings among the values have.
+    fn as_held(&self, ty: &Type, values: &mut std::slice::Iter<'_, Value>) -> Type {
+        if let Type::Tuple(parts) = ty {
+            return Type::Tuple(parts.iter().map(|part| self.as_held(part, values)).collect());
+        }
+        match (ty, values.next()) {
+            (Type::Str { .. }, Some(value)) => self.blocks.ty(*value).clone(),
+            _ => ty.clone(),
+        }
     }
 
     fn unary(&mut self, op: UnaryOp, operand: &Expr) -> Operand {
@@ -445,7 +461,10 @@ impl Lowering<'_> {
 
     /// The values of a key. A tuple is the same as its parts with commas between.
     pub(super) fn key(&mut self, map: MapId, keys: &[Expr]) -> Vec<Value> {
-        let types = self.checked.maps[map.0 as usize].key.as_ref().map(parts).unwrap_or_default();
+        let types = match &self.checked.maps[map.0 as usize].key {
+            Some(Type::Tuple(parts)) => parts.clone(),
+            key => key.iter().cloned().collect(),
+        };
         match keys {
             [Expr { kind: ExprKind::Tuple(items), .. }] => self.key_parts(items, &types),
             [single] if types.len() > 1 => self.expr(single).values,
@@ -454,12 +473,22 @@ impl Lowering<'_> {
     }
 
     fn key_parts(&mut self, keys: &[Expr], types: &[Type]) -> Vec<Value> {
-        keys.iter().zip(types).map(|(key, ty)| self.expr_as(key, ty).value()).collect()
+        keys.iter().zip(types).flat_map(|(key, ty)| self.expr_as(key, ty).values).collect()
     }
 
     pub(super) fn read_map(&mut self, map: MapId, key: Vec<Value>) -> Operand {
         let ty = self.map_type(map);
-        Operand::one(self.blocks.value(Op::MapGet { map, key }, ty.clone()), ty)
+        if !matches!(ty, Type::Tuple(_)) {
+            return Operand::one(self.blocks.value(Op::MapGet { map, key }, ty.clone()), ty);
+        }
+        let of = self.blocks.value(Op::MapGet { map, key }, types::object(ty.bytes()));
+        let (mut offset, mut values) = (0, Vec::new());
+        for part in parts(&ty) {
+            let bytes = part.bytes();
+            values.push(self.blocks.value(Op::Part { of, offset, bytes }, part));
+            offset += bytes;
+        }
+        Operand { ty, values }
     }
 
     /// The type that the map's value has in expressions.

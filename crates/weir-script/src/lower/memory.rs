@@ -16,14 +16,26 @@ use crate::types;
 
 /// Something that has bytes.
 #[derive(Clone, Copy)]
-struct Place {
+pub(super) struct Place {
     /// Its address, or where it is a part of an object, that.
     base: Value,
     is_held: bool,
     /// From there, in bytes.
     offset: i64,
-    ty: TypeId,
+    pub(super) ty: TypeId,
     bits: Option<Bits>,
+}
+
+impl Place {
+    /// All of an object.
+    pub(super) fn held(base: Value, ty: TypeId) -> Place {
+        Place { base, is_held: true, offset: 0, ty, bits: None }
+    }
+
+    /// So many bytes further on.
+    pub(super) fn plus(self, bytes: i64) -> Place {
+        Place { offset: self.offset + bytes, ..self }
+    }
 }
 
 impl Lowering<'_> {
@@ -59,7 +71,7 @@ impl Lowering<'_> {
         self.types().bytes(ty).unwrap_or(1).into()
     }
 
-    fn place(&mut self, expr: &Expr) -> Place {
+    pub(super) fn place(&mut self, expr: &Expr) -> Place {
         match &expr.kind {
             ExprKind::Deref(of) => {
                 let (place, is_pointee) = self.source(of);
@@ -150,7 +162,7 @@ impl Lowering<'_> {
         self.blocks.value(Op::Bin(BinOp::Add, value, by), Type::U64)
     }
 
-    fn load(&mut self, place: Place) -> Operand {
+    pub(super) fn load(&mut self, place: Place) -> Operand {
         let ty = self.types().get(place.ty).clone();
         let (bytes, signed) = match ty {
             CType::Int { bytes, signed, .. } => (bytes, signed),
@@ -176,7 +188,7 @@ impl Lowering<'_> {
     }
 
     /// An integer of so many bytes, extended with zeros.
-    fn integer_at(&mut self, place: Place, bytes: u8, ty: Type) -> Value {
+    pub(super) fn integer_at(&mut self, place: Place, bytes: u8, ty: Type) -> Value {
         let op = match place.is_held {
             true => Op::Part { of: place.base, offset: place.offset as u32, bytes: bytes.into() },
             false => Op::ReadInt { address: self.moved(place.base, place.offset), bytes },

@@ -7,6 +7,7 @@ use crate::ast::{BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind};
 use crate::lower::Lowering;
 use crate::lower::block::{Slot, parts};
 use crate::lower::expr::Operand;
+use crate::types;
 
 impl Lowering<'_> {
     /// A block in a scope of its own. What follows a `return` or `exit()` is left out.
@@ -101,7 +102,7 @@ impl Lowering<'_> {
     /// The value of a variable that was declared and not assigned.
     fn zero(&mut self, ty: Type) -> Value {
         let op = match &ty {
-            Type::Str { .. } | Type::Object { .. } => Op::Str(String::new()),
+            Type::Str { .. } | Type::Object { .. } | Type::Inet => Op::Str(String::new()),
             // No site has this cookie.
             Type::Probe | Type::Func => Op::Int(-1),
             Type::Usym => {
@@ -124,7 +125,8 @@ impl Lowering<'_> {
         let id = self.map_id(&map.name.text);
         let held = self.checked.maps[id.0 as usize].value.clone();
         if let MapValue::Plain(ty) = held {
-            let value = self.expr_as(value, &ty).value();
+            let value = self.expr_as(value, &ty);
+            let value = self.in_one(value, &ty);
             let key = self.key(id, &map.keys);
             self.blocks.effect(Op::MapSet { map: id, key, value });
             return;
@@ -156,6 +158,16 @@ impl Lowering<'_> {
                 self.blocks.effect(Op::MapSet { map: id, key, value });
             }
         }
+    }
+
+    /// What a map keeps of a value: of a tuple all parts one after the other, as long as the map has them.
+    fn in_one(&mut self, value: Operand, ty: &Type) -> Value {
+        if !matches!(ty, Type::Tuple(_)) {
+            return value.value();
+        }
+        let bytes = weir_ir::leaves(ty).into_iter().map(Type::bytes);
+        let parts = value.values.into_iter().zip(bytes).collect();
+        self.blocks.value(Op::Join(parts), types::object(ty.bytes()))
     }
 
     pub(super) fn add_to_map(&mut self, map: weir_ir::MapId, key: Vec<Value>, delta: Value) -> Operand {

@@ -345,6 +345,40 @@ fn headers_are_read_as_the_compiler_reads_them() {
     assert_eq!(String::from_utf8_lossy(&traced.stdout).trim_end(), target::output(&program, "").trim_end());
 }
 
+const PEERS: &str = r#"
+    #include <netinet/in.h>
+    #include <arpa/inet.h>
+    #include <stdio.h>
+    #include <string.h>
+    struct peer { struct sockaddr_in v4; struct sockaddr_in6 v6; unsigned char mac[6]; };
+    __attribute__((noipa)) int meet(struct peer *peer) { return peer->mac[0]; }
+    int main(void) {
+        struct peer peer = { .mac = { 0x5e, 1, 2, 3, 4, 0xab } };
+        peer.v4.sin_family = AF_INET; peer.v4.sin_port = htons(8080); inet_pton(AF_INET, "192.168.1.20", &peer.v4.sin_addr);
+        peer.v6.sin6_family = AF_INET6; inet_pton(AF_INET6, "2001:db8::17", &peer.v6.sin6_addr);
+        printf("%d\n", meet(&peer));
+        return 0;
+    }
+"#;
+
+#[test]
+fn addresses_of_networks_are_read_where_they_lie() {
+    let program = target::build("types-peers", Source::Text(PEERS), &["-O1", "-g"]);
+    let script = "#include <netinet/in.h>
+    struct peer { struct sockaddr_in v4; struct sockaddr_in6 v6; unsigned char mac[6]; };
+    uprobe:APP:meet {
+        $p = (struct peer *)arg0;
+        printf(\"%s %d \", ntop($p->v4.sin_addr), bswap($p->v4.sin_port));
+        printf(\"%s %s \", ntop($p->v4.sin_addr.s_addr), ntop(AF_INET, $p->v4.sin_addr.s_addr));
+        printf(\"%s %s \", ntop($p->v6.sin6_addr), ntop($p->v6.sin6_family, $p->v6.sin6_addr.__in6_u.__u6_addr8));
+        $copy = *args.peer;
+        printf(\"%s %s %s %s\\n\", macaddr($p->mac), macaddr($copy.mac), ntop($copy.v6.sin6_addr), ntop($copy.v4.sin_addr));
+    }";
+    let (printed, _) = trace(&program, script);
+    let wanted = "192.168.1.20 8080 192.168.1.20 192.168.1.20 2001:db8::17 2001:db8::17 5E:01:02:03:04:AB 5E:01:02:03:04:AB 2001:db8::17 192.168.1.20";
+    assert_eq!(printed.trim_end(), wanted);
+}
+
 #[test]
 fn records_and_arrays_are_values() {
     let script = "uprobe:APP:walk {

@@ -113,6 +113,18 @@ impl Run<'_> {
                 read.resize(ty.expect("an object has a type").bytes() as usize, 0);
                 Some(Datum::Object(read))
             }
+            Op::Join(parts) => {
+                let mut all = Vec::new();
+                for (value, bytes) in parts {
+                    let mut part = match self.get(*value) {
+                        Datum::Int(int) => int.to_le_bytes().to_vec(),
+                        Datum::Str(bytes) | Datum::Object(bytes) => bytes.clone(),
+                    };
+                    part.resize(*bytes as usize, 0);
+                    all.extend(part);
+                }
+                Some(Datum::Object(all))
+            }
             Op::Part { of, offset, bytes } => {
                 let Datum::Object(all) = self.get(*of) else { panic!("only objects have parts") };
                 let part = &all[*offset as usize..][..*bytes as usize];
@@ -284,7 +296,8 @@ fn read(schema: &MapSchema, words: Option<Vec<u64>>) -> Datum {
     let word = |n: usize| words.as_ref().map_or(0, |words| words[n]);
     let sign = i64::MIN as u64;
     Datum::Int(match &schema.value {
-        MapValue::Plain(Type::Object { bytes, .. }) => {
+        MapValue::Plain(ty @ (Type::Object { .. } | Type::Tuple(_) | Type::Inet)) => {
+            let bytes = &ty.bytes();
             let words = words.unwrap_or_else(|| vec![0; *bytes as usize / 8]);
             return Datum::Object(
                 words.iter().take(*bytes as usize / 8).flat_map(|w| w.to_le_bytes()).collect(),

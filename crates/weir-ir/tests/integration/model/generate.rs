@@ -93,6 +93,11 @@ fn object(dice: &mut Dice) -> Type {
     Type::Object { ty: TypeId(7), bytes: 8 * (1 + dice.below(6) as u32) }
 }
 
+/// What a map keeps of a tuple or an address.
+fn bytes_of(ty: &Type) -> Type {
+    Type::Object { ty: TypeId(0), bytes: ty.bytes() }
+}
+
 fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     let signed = dice.below(2) == 0;
     let int = Type::Int { signed };
@@ -103,6 +108,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
         MapValue::Plain(Type::Double),
         MapValue::Plain(string(menu, dice)),
         MapValue::Plain(object(dice)),
+        MapValue::Plain(Type::Tuple(vec![int.clone(), string(menu, dice), Type::Inet])),
         MapValue::Count,
         MapValue::Sum { signed },
         MapValue::Avg { signed },
@@ -360,6 +366,7 @@ impl Maker<'_> {
             {
                 let ty = match &schema.value {
                     MapValue::Plain(Type::Pointer(_)) => Type::U64,
+                    MapValue::Plain(ty @ (Type::Tuple(_) | Type::Inet)) => bytes_of(ty),
                     MapValue::Plain(ty) => ty.clone(),
                     _ => Type::I64,
                 };
@@ -406,10 +413,15 @@ impl Maker<'_> {
     }
 
     fn fresh(&mut self, ty: &Type, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Value {
-        // A pointer is a number.
-        let ty = if let Type::Pointer(_) = ty { &Type::U64 } else { ty };
+        // A pointer is a number, and a tuple bytes.
+        let ty = match ty {
+            Type::Pointer(_) => &Type::U64,
+            Type::Tuple(_) | Type::Inet => &bytes_of(ty),
+            ty => ty,
+        };
         let op = match ty {
-            Type::Object { bytes, .. } => match self.dice.below(4) {
+            Type::Object { bytes, .. } => match self.dice.below(5) {
+                4 => self.join(*bytes, usable),
                 0 => Op::Str(String::new()),
                 1 => self.part(*bytes, usable).unwrap_or(Op::Str(String::new())),
                 _ => {
@@ -455,6 +467,25 @@ impl Maker<'_> {
     fn address(&mut self, usable: &mut Vec<Value>, insts: &mut Vec<Inst>) -> Value {
         let address = self.dice.pick(&ADDRESSES) as i64 + i64::from(self.dice.below(8) == 0);
         self.push(Op::Int(address), Some(Type::U64), usable, insts).expect("a constant")
+    }
+
+    /// So many bytes of what there is, one after the other.
+    fn join(&mut self, bytes: u32, usable: &[Value]) -> Op {
+        let (mut left, mut parts) = (bytes, Vec::new());
+        for _ in 0..usable.len().min(8) {
+            let value = self.dice.pick(usable);
+            let own = self.types[value.0 as usize].bytes();
+            let room = own + 8 * self.dice.below(2) as u32;
+            if room <= left {
+                parts.push((value, room));
+                left -= room;
+            }
+        }
+        match parts.last_mut() {
+            Some((_, last)) => *last += left,
+            None => return Op::Str(String::new()),
+        }
+        Op::Join(parts)
     }
 
     /// At most so many bytes of an object that there is.

@@ -1,0 +1,224 @@
+//! script: what clauses of scripts cost a hit, and how long scripts take to compile.
+//!
+//! `tests/programs/script.c` calls a function with a number, a text, a list and an array. Sides: bare (twice, the second as A/A), weir,
+//! and bpftrace on a kernel uprobe, each with the same clause. ns a hit are the time in the calls over their number, less that of the
+//! bare side in the same round. A compilation is `weir trace --emit ebpf`: the start of the program, the script read, compiled
+//! and verified, and its text printed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use testkit::paths::quoted;
+
+use crate::bench::Outcome;
+use crate::bench::figures::{Figures, WEIR};
+use crate::bench::plan::{AGAIN, BARE, Form, Plan, Side, Tracer};
+use crate::bench::rounds::{Rounds, alternate};
+use crate::{process, workspace};
+
+const BPFTRACE: &str = "bpftrace";
+/// LIMIT: a run with its start and end.
+const RUN_LIMIT: Duration = Duration::from_secs(120);
+
+/// Calls of a run: of bpftrace, whose hits take 10 µs and more, fewer.
+const CALLS: u64 = 1_000_000;
+const CALLS_PEER: u64 = 20_000;
+const CALLS_SMOKE: u64 = 1_000;
+
+/// Each with the clause's body, in words that both know, and what must stand in the output: `CALLS` for the number of calls.
+const CLAUSES: [(&str, &str, &str, &str); 5] = [
+    ("stack", "", "@[ustack] = count();", ""),
+    ("strings", "", "@[comm, str(arg1)] = hist(arg0);", "GET /index.html"),
+    (
+        "loop",
+        "",
+        "$i = 0; $s = 0; while ($i < 10) { $s = $s + *((int32 *)arg3 + $i); $i++; } @ = sum($s);",
+        "@: ",
+    ),
+    (
+        "chain",
+        "struct node { long value; struct node *next; };",
+        "@ = sum(((struct node *)arg2)->next->next->value);",
+        "@: ",
+    ),
+    ("printf", "", r#"printf("%d %d %s\n", arg0, pid, str(arg1));"#, "GET /index.html"),
+];
+
+/// What the project promises: milliseconds to compile a line, and two hundred.
+const MS_MAX: [(&str, f64); 2] = [(ONE_LINE, 5.0), (LINES, 20.0)];
+const ONE_LINE: &str = "compile: one line";
+const LINES: &str = "compile: 200 lines";
+
+/// ns a call of each clause, and milliseconds of each compilation.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Sample {
+    ns: Vec<f64>,
+    ms: Vec<f64>,
+}
+
+pub(super) fn measure(plan: &Plan) -> Result<()> {
+    let bench = Bench {
+        program: workspace::test_program("script")?,
+        out: workspace::target_folder("bench")?.join(format!("script-{}.out", std::process::id())),
+        is_smoke: plan.form == Form::Smoke,
+    };
+    let (mut peers, mut missing) = (Vec::new(), Vec::new());
+    if plan.has_peers() {
+        let found = process::find_program(BPFTRACE).context("not installed");
+        match found.and_then(|_| bench.run(&Tracer::Peer(BPFTRACE))) {
+            Ok(_) => peers.push(BPFTRACE),
+            Err(error) => missing.push(format!("{BPFTRACE}: {error:#}")),
+        }
+    }
+    let sides = plan.sides(&peers);
+    alternate(plan, &sides, &mut |_, side| bench.run(&side.tracer), &|rounds| {
+        let mut figures = Figures { missing: missing.clone(), ..Figures::default() };
+        add_figures(&mut figures, &sides, rounds);
+        let bars = bars(&figures);
+        let title = format!("Clauses of scripts, and compilation, {} rounds", plan.rounds);
+        Outcome { title, figures, bars, remarks: Vec::new() }
+    })
+}
+
+struct Bench {
+    program: PathBuf,
+    out: PathBuf,
+    is_smoke: bool,
+}
+
+impl Bench {
+    fn run(&self, tracer: &Tracer) -> Result<Sample> {
+        let calls = match tracer {
+            _ if self.is_smoke => CALLS_SMOKE,
+            Tracer::Peer(_) => CALLS_PEER,
+            Tracer::None | Tracer::Weir(_) => CALLS,
+        };
+        let mut sample = Sample::default();
+        for (name, c, body, wanted) in CLAUSES {
+            let ns = self.clause(tracer, (c, body, wanted), calls);
+            sample.ns.push(ns.with_context(|| format!("the clause {name}"))?);
+        }
+        if let Tracer::Weir(_) = tracer {
+            for script in [self.one_line(), self.lines()] {
+                sample.ms.push(self.compilation(tracer, &script)?);
+            }
+        }
+        Ok(sample)
+    }
+
+    /// ns a call with this clause at the function.
+    fn clause(&self, tracer: &Tracer, (c, body, wanted): (&str, &str, &str), calls: u64) -> Result<f64> {
+        let mut command = tracer.command(&self.program);
+        let script = format!("{c} uprobe:{}:handle {{ {body} }}", quoted(&self.program));
+        let traced = format!("{} {calls}", tracer.word(&self.program));
+        match tracer {
+            Tracer::None => command.arg(calls.to_string()),
+            _ => command.arg("-o").arg(&self.out).args(["-e", &script, "-c", &traced]),
+        };
+        let output = process::output_within(&mut command, RUN_LIMIT)?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let field = |name: &str| {
+            let value = text.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            value
+                .and_then(|value| value.parse::<f64>().ok())
+                .with_context(|| format!("no {name}= in {text:?}"))
+        };
+        if *tracer != Tracer::None {
+            let found = fs::read_to_string(&self.out)?;
+            ensure!(found.contains(wanted), "{wanted:?} is not in {:?}…", &found.get(..200));
+            let lines =
+                found.lines().filter(|line| line.contains(" GET ") || line.contains(" POST ")).count();
+            let is_lost =
+                matches!(tracer, Tracer::Weir(_)) && body.starts_with("printf") && lines as u64 != calls;
+            ensure!(!is_lost, "{lines} lines of {calls} calls");
+        }
+        Ok(field("busy_ns")? / field("calls")?)
+    }
+
+    fn one_line(&self) -> String {
+        format!("uprobe:{}:handle {{ @[comm, str(arg1)] = hist(arg0); }}", quoted(&self.program))
+    }
+
+    /// Twenty clauses of ten lines.
+    fn lines(&self) -> String {
+        let program = quoted(&self.program);
+        let clause = |n: usize| {
+            format!(
+                "uprobe:{program}:handle /arg0 > {n}/ {{\n  $a = arg0 + {n};\n  $t = str(arg1);\n  if ($a % 2 == 0) {{\n    @even{n}[$t] = count();\n  }} else {{\n    \
+                 @odd{n}[tid, comm] = sum($a);\n  }}\n  printf(\"%d %s\\n\", $a, $t);\n}}\n"
+            )
+        };
+        (0..20).map(clause).collect()
+    }
+
+    fn compilation(&self, tracer: &Tracer, script: &str) -> Result<f64> {
+        let mut command = tracer.command(&self.program);
+        command.args(["--emit", "ebpf", "-e", script]);
+        let before = Instant::now();
+        let output = process::output_within(&mut command, RUN_LIMIT)?;
+        ensure!(!output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(before.elapsed().as_secs_f64() * 1e3)
+    }
+}
+
+fn add_figures(figures: &mut Figures, sides: &[Side], rounds: &Rounds<Sample>) {
+    let nothing: &[Sample] = &[];
+    let bare =
+        rounds.with(sides).find(|(side, _)| side.subject == BARE).map_or(nothing, |(_, samples)| samples);
+    for (side, samples) in rounds.with(sides) {
+        for (index, (name, ..)) in CLAUSES.into_iter().enumerate() {
+            if side.subject == BARE {
+                continue;
+            }
+            let pairs = samples.iter().zip(bare);
+            let hits: Vec<f64> = pairs.map(|(side, bare)| side.ns[index] - bare.ns[index]).collect();
+            figures.add(side.subject, &format!("ns a hit: {name}"), "ns", &hits);
+        }
+        for (index, (case, _)) in MS_MAX.into_iter().enumerate() {
+            let ms: Vec<f64> = samples.iter().filter_map(|sample| sample.ms.get(index).copied()).collect();
+            figures.add(side.subject, case, "ms", &ms);
+        }
+    }
+}
+
+/// Each bar, met or not.
+fn bars(figures: &Figures) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (case, most) in MS_MAX {
+        if let Some(figure) = figures.get(WEIR, case) {
+            let verdict = if figure.summary.median <= most { "met" } else { "NOT met" };
+            lines.push(format!("bar: {case}: at most {most} ms: {verdict}: {:.3}", figure.summary.median));
+        }
+    }
+    for (name, ..) in CLAUSES {
+        let case = format!("ns a hit: {name}");
+        if let Some(ratio) = figures.ratio(&case, BPFTRACE) {
+            lines.push(format!("{name}: {ratio:.1} × cheaper than bpftrace"));
+        }
+        if let (Some(weir), Some(again)) = (figures.get(WEIR, &case), figures.get(AGAIN, &case))
+            && weir.summary.low <= again.summary.high
+        {
+            lines.push(format!("{case}: inside what two bare sides differ by: not decidable"));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_are_what_a_side_takes_more_than_the_bare_one() {
+        let sides = [BARE, WEIR].map(|subject| Side { subject, tracer: Tracer::None });
+        let sample = |ns: f64, ms: &[f64]| Sample { ns: vec![ns; CLAUSES.len()], ms: ms.to_vec() };
+        let rounds = Rounds::of(vec![vec![sample(2.0, &[]); 3], vec![sample(52.0, &[4.0, 30.0]); 3]]);
+        let mut figures = Figures::default();
+        add_figures(&mut figures, &sides, &rounds);
+        assert_eq!(figures.get(WEIR, "ns a hit: chain").unwrap().summary.median, 50.0);
+        let lines = bars(&figures);
+        assert!(lines[0].contains("at most 5 ms: met") && lines[1].contains("NOT met: 30"), "{lines:?}");
+    }
+}
