@@ -107,7 +107,7 @@ impl Names<'_> {
             Word::User => u32::try_from(value).ok().and_then(|id| self.symbols.user(id)),
             Word::Time { format } => Some(self.symbols.time(format, value)),
         };
-        Value::Str(name.unwrap_or_else(|| value.to_string()).into_bytes())
+        Value::Str(name.unwrap_or_else(|| (value as i64).to_string()).into_bytes())
     }
 
     /// A line for each frame; nothing at all where there is no stack.

@@ -1,7 +1,7 @@
 //! C records and arrays: bytes → values, by a table of C types.
 //!
 //! Members of members without names are the record's own, arrays of `char` are strings. What is not in the bytes, or cannot be read, is
-//! left out of a record, and 0 in an array.
+//! `?`.
 
 use weir_event::ctype::{CType, CTypes, Record, TypeId};
 
@@ -37,7 +37,7 @@ fn of_type(types: &CTypes, ty: TypeId, bytes: &[u8], depth: u32) -> Option<Value
             // An element without bytes has no end.
             let all = bytes.get(..size.checked_mul(*count as usize)?)?.chunks_exact(size.max(1));
             Value::Array(
-                all.map(|one| of_type(types, *element, one, depth + 1).unwrap_or(Value::int(0))).collect(),
+                all.map(|one| of_type(types, *element, one, depth + 1).unwrap_or_else(unread)).collect(),
             )
         }
         CType::Record(record) => {
@@ -64,16 +64,26 @@ fn add(types: &CTypes, record: &Record, bytes: &[u8], members: &mut Vec<(String,
                         | CType::Enum(weir_event::ctype::Enum { signed: true, .. })
                 );
                 let read = bits.bytes().and_then(|size| number(own, size));
-                let Some(word) = read.filter(|_| bits.width > 0 && bits.width <= 64) else { continue };
+                let Some(word) = read.filter(|_| bits.width > 0 && bits.width <= 64) else {
+                    members.push((member.name.clone(), unread()));
+                    continue;
+                };
                 let above = word << (64 - u32::from(bits.shift) - u32::from(bits.width));
                 let down = 64 - u32::from(bits.width);
                 let value = if signed { ((above as i64) >> down) as u64 } else { above >> down };
                 members.push((member.name.clone(), Value::Int { bits: value, signed }));
             }
-            _ => members
-                .extend(of_type(types, member.ty, own, depth).map(|value| (member.name.clone(), value))),
+            _ => {
+                let value = of_type(types, member.ty, own, depth).unwrap_or_else(unread);
+                members.push((member.name.clone(), value));
+            }
         }
     }
+}
+
+/// What is not in the bytes, or of a type that is not read.
+fn unread() -> Value {
+    Value::Str(b"?".to_vec())
 }
 
 fn number(bytes: &[u8], size: u8) -> Option<u64> {
@@ -121,6 +131,7 @@ mod tests {
             ("b", Value::Array(vec![Value::int(1), Value::int(-1)])),
             ("c", Value::int(7)),
             ("d", Value::int(-1)),
+            ("gone", Value::str("?")),
         ];
         let want = want.map(|(name, value)| (name.to_string(), value)).to_vec();
         assert_eq!(decode(&types, record, &bytes), Value::Record(want));

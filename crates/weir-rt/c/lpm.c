@@ -11,7 +11,7 @@
  * A look-up is several searches. Adding a prefix is counted after it, deleting one before it; where the count has
  * changed, the look-up begins again, a few times. So who adds a longer prefix and then deletes a shorter one leaves no
  * moment at which neither is found. A look-up that others overtake more often answers what it found last: prefixes that
- * were there, if not all at one moment.
+ * were there, if not all at one moment. That nothing fits it says only where nobody has overtaken it, or many more times.
  *
  * Errors are the kernel's: ENOSPC where a HASH says E2BIG, EINVAL for a length that no key has. All-zero memory is empty.
  */
@@ -21,6 +21,8 @@
 #define KEY_WORDS_MAX ((KEY_BYTES_MAX + 7) / 8)
 /* Times that a look-up begins again, and that an update does whose prefix comes and goes meanwhile. */
 #define RETRIES_MAX 8u
+/* The same of a look-up that has found nothing. */
+#define RETRIES_OF_NONE_MAX 200u
 /* Tries to change a word of counters; each that fails means that another change succeeded. */
 #define TRIES_MAX 4096u
 
@@ -179,7 +181,7 @@ static u64 match_steadily(const struct weir_map *map, const u8 *from, struct pre
     for (u32 tries = 0;; tries++) {
         u64 before = load(changes);
         u64 value = match(map, &key, given, prefix);
-        if (load(changes) == before || tries == RETRIES_MAX)
+        if (load(changes) == before || tries >= (value ? RETRIES_MAX : RETRIES_OF_NONE_MAX))
             return value;
     }
 }

@@ -15,11 +15,15 @@ const OF_LOCALE: [(char, &str); 5] = [
     ('+', "%a %b %e %H:%M:%S %Z %Y"),
 ];
 
+/// Letters of strftime(3).
+const CONVERSIONS: &str = "aAbBCdDeFgGhHIjklmMnpPRsStTuUVwWyYzZ%";
+
 /// That of a moment on CLOCK_MONOTONIC, by the difference that the clocks have now.
 pub(crate) fn of_monotonic(format: &str, at_ns: u64) -> String {
     let now = ZonedDateTime::now();
     let ago = i128::from(now_ns()) - i128::from(at_ns);
-    let ago = SignedDuration::from_nanos(i64::try_from(ago).unwrap_or(i64::MAX));
+    let ago = ago.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    let ago = SignedDuration::from_nanos(ago);
     // What lies further away than times go prints as now.
     at(&now.checked_sub(ago).unwrap_or(now), format)
 }
@@ -57,6 +61,7 @@ fn one(time: &ZonedDateTime, letter: char, conversion: &str) -> String {
         // bpftrace's own: microseconds.
         'f' => format!("{:06}", time.subsec_nanosecond() / 1000),
         // What is no conversion stands for itself, as in glibc.
+        _ if !CONVERSIONS.contains(letter) => conversion.to_owned(),
         _ => strtime::format(conversion, time).unwrap_or_else(|_| conversion.to_owned()),
     }
 }
@@ -78,6 +83,6 @@ mod tests {
         check("%-d|%_d|%Ey|%Od", "5| 5|26|05");
         check("no conversion", "no conversion");
         check("50%", "50%");
-        check("%é %!", "%é %!");
+        check("%é %! %Q %N", "%é %! %Q %N");
     }
 }

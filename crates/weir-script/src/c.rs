@@ -31,7 +31,7 @@ pub(crate) struct Declarations {
     /// `struct request` and the like.
     tags: HashMap<String, TypeId>,
     /// Names of enumerations' values.
-    enumerators: BTreeMap<String, i64>,
+    enumerators: BTreeMap<String, i128>,
     /// Macros that stand for one value.
     macros: BTreeMap<String, Constant>,
     /// All other macros.
@@ -43,7 +43,7 @@ pub(crate) struct Declarations {
 /// What a name stands for.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Named<'a> {
-    Number(i64),
+    Number(i128),
     Text(&'a str),
     /// A macro that is neither; its text.
     Other(&'a str),

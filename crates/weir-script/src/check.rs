@@ -15,6 +15,7 @@ mod expr;
 mod field;
 mod map;
 mod memory;
+mod network;
 mod stmt;
 
 use std::collections::{BTreeMap, HashMap};

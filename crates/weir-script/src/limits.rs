@@ -33,6 +33,9 @@ pub(crate) const FUNCTION_BLOCKS_MAX: usize = 1 << 14;
 /// Bytes of a record or an array that is a value: it is copied by words.
 pub(crate) const OBJECT_BYTES_MAX: u32 = 1024;
 
+/// Types of members that are looked up for it.
+pub(crate) const OBJECT_TYPES_MAX: usize = 1024;
+
 /// Parts of a tuple.
 pub(crate) const TUPLE_PARTS_MAX: usize = 32;
 
@@ -77,6 +80,9 @@ pub(crate) const COMM_BYTES: u32 = 16;
 
 /// Tokens of C text that one script reads, in headers and out of macros.
 pub(crate) const C_TOKENS_MAX: u32 = 1 << 20;
+
+/// Tokens that one macro may become where it is to be a constant.
+pub(crate) const C_MACRO_TOKENS_MAX: u32 = 1 << 14;
 
 /// Levels of brackets, declarators, conditions and macros in C text.
 pub(crate) const C_NESTING_MAX: u32 = 100;

@@ -19,6 +19,10 @@ pub const REGISTER_SLOTS: [u8; COUNT as usize] =
 pub const C_MACROS: &str =
     "#define __x86_64__ 1\n#define __x86_64 1\n#define __amd64__ 1\n#define __amd64 1\n";
 
+/// Types that compilers have for it: the arguments of variadic functions (psABI 3.5.7).
+pub const C_DECLARATIONS: &str = "typedef struct { unsigned gp_offset, fp_offset; void *overflow_arg_area, *reg_save_area; } __builtin_va_list[1];\n\
+    typedef __int128 __int128_t; typedef unsigned __int128 __uint128_t;\n";
+
 /// The folder of `/usr/include` that has the machine's own headers, where distributions have one.
 pub const C_HEADERS: &str = "x86_64-linux-gnu";
 

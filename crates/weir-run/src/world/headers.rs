@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use weir_ir::WorldError;
@@ -44,7 +45,8 @@ pub(super) fn find(
 }
 
 fn read(path: &Path) -> io::Result<String> {
-    let file = fs::File::open(path)?;
+    // What would wait for a writer is opened without, and found to be no file.
+    let file = fs::OpenOptions::new().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is no file"));
     }

@@ -3,20 +3,22 @@
 //! `struct`, `union`, `enum` and `typedef`, with attributes (`packed`, `aligned`), bit-fields, nested and unnamed members. Functions
 //! and variables are passed over. After a fault what is left of the declaration is skipped.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use weir_event::ctype::{CType, CTypes, Enum, Record, TypeId};
 use weir_source::{Diagnostic, Span, nearest};
 
-use crate::c::condition::{Names, evaluate};
+use crate::c::condition::{Cast, Int, Names, evaluate};
 use crate::c::preprocess::Preprocessor;
 use crate::c::token::{Token, TokenKind};
 use crate::c::{Declarations, fault};
 use crate::limits;
 
+mod attributes;
 mod layout;
 
-use layout::{Attributes, Layout};
+use attributes::Attributes;
+use layout::Layout;
 
 /// Why a declaration cannot be read.
 struct Fault {
@@ -133,6 +135,22 @@ pub(crate) fn basic(words: &[&str]) -> Option<CType> {
     if words.is_empty() || unsigned && signed {
         return None;
     }
+    // Each word once, `long` twice, and one that says what it is, beside `int`.
+    let most = |word: &str| if word == "long" { 2 } else { 1 };
+    let is_sign = |word: &str| matches!(word, "unsigned" | "signed" | "__signed" | "__signed__");
+    let is_whole = |word: &str| matches!(word, "int" | "short" | "long" | "char" | "__int128");
+    let kinds =
+        words.iter().filter(|word| !is_sign(word) && !matches!(**word, "int" | "short" | "long")).count();
+    let is_sized = words.iter().any(|word| matches!(*word, "short" | "long"));
+    let is_known = words.iter().all(|word| count(word) <= most(word))
+        && !(has("short") && has("long"))
+        && kinds <= 1 + usize::from(has("_Complex") || has("__complex__"))
+        && (kinds == 0 || !has("int"))
+        && (kinds == 0 || !is_sized || has("double") && count("long") <= 1 && !has("short"))
+        && (!(unsigned || signed) || words.iter().all(|word| is_sign(word) || is_whole(word)));
+    if !is_known {
+        return None;
+    }
     if has("_Complex") || has("__complex__") {
         return other(
             "a complex number",
@@ -195,6 +213,8 @@ pub(super) struct Reader<'a> {
     declarations: Declarations,
     /// Alignment of records, where it is not that of their widest member.
     alignments: HashMap<TypeId, u32>,
+    /// The same of `typedef` names.
+    typedef_alignments: HashMap<String, u32>,
     /// Braces that are open.
     braces: u32,
     depth: u32,
@@ -210,6 +230,7 @@ impl<'a> Reader<'a> {
             ahead: VecDeque::new(),
             declarations: plain(),
             alignments: HashMap::new(),
+            typedef_alignments: HashMap::new(),
             braces: 0,
             depth: 0,
             tag: None,
@@ -387,7 +408,7 @@ impl<'a> Reader<'a> {
         while !self.eat(";") {
             let (name, steps) = self.declarator()?;
             let is_function = matches!(steps.first(), Some(Step::Function));
-            self.attributes()?;
+            let attributes = specified.attributes.with(self.attributes()?);
             if self.eat("=") {
                 while self.peek().is_some_and(|token| !token.is(",") && !token.is(";")) {
                     if self.is_next("{") || self.is_next("(") {
@@ -408,6 +429,11 @@ impl<'a> Reader<'a> {
                     );
                 };
                 let ty = self.stepped(specified.ty, steps)?;
+                let ty = self.with_mode(ty, attributes);
+                match attributes.align.or(attributes.natural) {
+                    Some(align) => _ = self.typedef_alignments.insert(name.to_string(), align),
+                    None => _ = self.typedef_alignments.remove(&*name),
+                }
                 self.declarations.typedefs.insert(name.to_string(), ty);
             }
             if !self.eat(",") && !self.is_next(";") {
@@ -448,6 +474,11 @@ impl<'a> Reader<'a> {
                     let (ty, has_body) = self.enumeration()?;
                     (found, is_definition) = (Some(ty), has_body);
                 }
+                "_Atomic" if self.peek_at(1).is_some_and(|next| next.is("(")) => {
+                    self.next();
+                    let inside = self.skip_brackets();
+                    found = self.type_of(&inside);
+                }
                 word if IGNORED.contains(&word) => _ = self.next(),
                 word if is_basic(word) && found.is_none() => {
                     words.push(word.to_string());
@@ -456,6 +487,7 @@ impl<'a> Reader<'a> {
                 word if words.is_empty() && found.is_none() => match self.declarations.typedefs.get(word) {
                     Some(known) => {
                         found = Some(*known);
+                        attributes.natural = self.typedef_alignments.get(word).copied();
                         self.next();
                     }
                     None => {
@@ -484,51 +516,6 @@ impl<'a> Reader<'a> {
             }
         };
         Ok(Specified { ty, is_typedef, is_definition, attributes })
-    }
-
-    /// All attributes that stand here, and names for the assembler.
-    fn attributes(&mut self) -> Result<Attributes> {
-        let mut attributes = Attributes::default();
-        loop {
-            let is_align = self.is_next("_Alignas") || self.is_next("alignas");
-            let names = ["__attribute__", "__attribute", "_Alignas", "alignas", "__declspec"];
-            if !names.into_iter().any(|name| self.is_next(name)) && !self.is_assembler_next() {
-                return Ok(attributes);
-            }
-            self.next();
-            let inside = self.skip_brackets();
-            if is_align {
-                attributes.align = self.align(&inside);
-                continue;
-            }
-            for (at, token) in inside.iter().enumerate() {
-                match &*token.text {
-                    "packed" | "__packed__" => attributes.is_packed = true,
-                    "aligned" | "__aligned__" => {
-                        let has_value = inside.get(at + 1).is_some_and(|next| next.is("("));
-                        let after = inside.get(at + 2..).filter(|_| has_value).unwrap_or_default();
-                        let mut open = 1;
-                        let close = after.iter().position(|token| {
-                            open += i32::from(token.is("(")) - i32::from(token.is(")"));
-                            open == 0
-                        });
-                        attributes.align =
-                            if has_value { self.align(&after[..close.unwrap_or(0)]) } else { Some(16) };
-                    }
-                    "vector_size" | "__vector_size__" => attributes.is_vector = true,
-                    _ => {}
-                }
-            }
-        }
-    }
-
-    /// The value of an alignment: a number, or a type that has it.
-    fn align(&mut self, tokens: &[Token]) -> Option<u32> {
-        let value = match self.type_of(tokens) {
-            Some(ty) => self.alignment(ty).into(),
-            None => evaluate(tokens, self)?,
-        };
-        u32::try_from(value).ok().filter(|value| value.is_power_of_two() && *value <= limits::C_ALIGN_MAX)
     }
 
     fn declarator(&mut self) -> Result<(Option<std::rc::Rc<str>>, Vec<Step>)> {
@@ -670,6 +657,14 @@ impl<'a> Reader<'a> {
             }
         }
         attributes = attributes.with(self.attributes()?);
+        let mut names = HashSet::new();
+        let twice = members.iter().find(|(member, _)| !member.name.is_empty() && !names.insert(&member.name));
+        if let Some((member, _)) = twice {
+            return Err(self.fault(
+                &format!("`{name}` has two members `{}`", member.name),
+                "name one of them otherwise",
+            ));
+        }
         let mut laid = Vec::new();
         for (member, its) in members {
             laid.extend(self.lay(&mut layout, member, its, attributes)?);
@@ -758,7 +753,7 @@ impl<'a> Reader<'a> {
             let ty = self.types().add(CType::Enum(plain));
             return Ok((ty, false));
         }
-        let (mut labels, mut next) = (Vec::new(), 0i64);
+        let (mut labels, mut next) = (Vec::new(), 0i128);
         while !self.eat("}") {
             let Some(label) =
                 self.peek().filter(|token| token.is_ident()).map(|token| token.text.to_string())
@@ -789,7 +784,7 @@ impl<'a> Reader<'a> {
             }
             self.declarations.enumerators.insert(label.clone(), next);
             labels.push((label, next));
-            next = next.wrapping_add(1);
+            next = next.saturating_add(1);
             if labels.len() > limits::C_MEMBERS_MAX {
                 return Err(
                     self.fault(&format!("`{name}` has too many values"), "leave out those that are not used")
@@ -803,15 +798,12 @@ impl<'a> Reader<'a> {
         let signed = labels.iter().any(|(_, value)| *value < 0);
         let fits = |bytes: u8| {
             let bits = 8 * u32::from(bytes);
-            let range = if signed {
-                -(1i64 << (bits - 1))..=(1i64 << (bits - 1)) - 1
-            } else {
-                0..=(1i64 << bits) - 1
-            };
+            let range = if signed { -(1i128 << (bits - 1))..1i128 << (bits - 1) } else { 0..1i128 << bits };
             labels.iter().all(|(_, value)| range.contains(value))
         };
         let sizes: &[u8] = if attributes.is_packed { &[1, 2, 4] } else { &[4] };
         let bytes = sizes.iter().copied().find(|bytes| fits(*bytes)).unwrap_or(8);
+        let labels = labels.into_iter().map(|(label, value)| (label, value as i64)).collect();
         let ty = self.types().add(CType::Enum(Enum { name: name.clone(), bytes, signed, labels }));
         if word.is_some() {
             self.declarations.tags.insert(name, ty);
@@ -828,13 +820,27 @@ struct Unlaid {
 }
 
 impl Names for Reader<'_> {
-    fn value(&self, name: &str) -> Option<i64> {
-        self.declarations.enumerators.get(name).copied()
+    fn value(&self, name: &str) -> Option<Int> {
+        self.declarations.enumerators.get(name).map(|value| Int::of(*value))
     }
 
-    fn size(&mut self, tokens: &[Token]) -> Option<i64> {
+    fn size(&mut self, tokens: &[Token]) -> Option<u32> {
         let ty = self.type_of(tokens)?;
-        Some(self.declarations.types.bytes(ty).unwrap_or(1).into())
+        Some(self.declarations.types.bytes(ty).unwrap_or(1))
+    }
+
+    fn align_of(&mut self, tokens: &[Token]) -> Option<u32> {
+        self.align(tokens)
+    }
+
+    fn cast(&mut self, tokens: &[Token]) -> Option<Cast> {
+        let ty = self.type_of(tokens)?;
+        let is_bool = tokens.iter().any(|token| token.is("_Bool") || token.is("bool"));
+        Some(match self.declarations.types.get(ty) {
+            CType::Int { bytes, signed, .. } => Cast { bytes: (*bytes).into(), is_signed: *signed, is_bool },
+            CType::Enum(of) => Cast { bytes: of.bytes.into(), is_signed: of.signed, is_bool: false },
+            _ => Cast { bytes: 8, is_signed: false, is_bool: false },
+        })
     }
 
     fn learn_type(&mut self, name: &str, tokens: &[Token]) {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use weir_ir::World;
 use weir_source::{Diagnostic, Span};
 
-use crate::c::condition::{Names, evaluate};
+use crate::c::condition::{Int, Names, evaluate, evaluate_directive};
 use crate::c::fault;
 use crate::c::token::{Lexer, Token, TokenKind, unquoted};
 use crate::limits;
@@ -17,7 +17,7 @@ use crate::limits;
 /// A macro that stands for one value.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Constant {
-    Number(i64),
+    Number(i128),
     Text(String),
 }
 
@@ -84,10 +84,10 @@ const PREDEFINED: &str = "
 const OWN_HEADERS: [(&str, &str); 4] = [
     (
         "stddef.h",
-        "typedef unsigned long size_t; typedef long ptrdiff_t; typedef int wchar_t;\n#define NULL 0\n",
+        "typedef unsigned long size_t; typedef long ptrdiff_t; typedef int wchar_t;\ntypedef struct { long long a; long double b; } max_align_t;\n#define NULL 0\n",
     ),
     ("stdbool.h", "#define bool _Bool\n#define true 1\n#define false 0\n"),
-    ("stdarg.h", "typedef char *__builtin_va_list; typedef __builtin_va_list __gnuc_va_list, va_list;\n"),
+    ("stdarg.h", "typedef __builtin_va_list __gnuc_va_list, va_list;\n"),
     ("float.h", "\n"),
 ];
 
@@ -120,6 +120,7 @@ impl<'a> Preprocessor<'a> {
         }
         this.macros.values_mut().for_each(|known| known.is_predefined = true);
         this.open(text, None, None);
+        this.open(weir_ir::isa::native::C_DECLARATIONS, Some("<predefined>".into()), Some(Span::default()));
         // What is opened last is read first.
         for name in headers.iter().rev() {
             this.open_header(name, false, None, Span::default(), 0);
@@ -172,7 +173,10 @@ impl<'a> Preprocessor<'a> {
             .collect();
         let mut found = Vec::new();
         for (name, body) in list {
+            self.left = limits::C_MACRO_TOKENS_MAX;
             let tokens = self.expand(body.clone(), &mut vec![name.clone()]);
+            // What is longer is no constant.
+            let tokens = if self.left == 0 { Vec::new() } else { tokens };
             let is_text = !tokens.is_empty() && tokens.iter().all(|token| token.kind == TokenKind::Text);
             let value = match is_text {
                 true => {
@@ -325,8 +329,8 @@ impl<'a> Preprocessor<'a> {
         }
         let tokens = self.without_defined(line);
         let tokens = self.expand(tokens, &mut Vec::new());
-        match evaluate(&tokens, &mut Zeros) {
-            Some(value) => value != 0,
+        match evaluate_directive(&tokens, &mut Zeros) {
+            Some(holds) => holds,
             None => {
                 self.fault(
                     span,
@@ -551,7 +555,9 @@ impl<'a> Preprocessor<'a> {
                     out.push(Token { kind: TokenKind::Text, text: text.into(), ..token.clone() });
                 }
                 Some(argument) if beside(before) || beside(body.get(at + 1)) => {
-                    out.extend(argument.iter().cloned())
+                    // Where the argument is empty nothing stands there, so that nothing else is pasted in its place.
+                    let nothing = argument.is_empty().then(|| Token { text: "".into(), ..token.clone() });
+                    out.extend(argument.iter().cloned().chain(nothing));
                 }
                 Some(argument) => out.extend(self.expand(argument.clone(), active)),
                 None if index.is_some() => {}
@@ -608,6 +614,7 @@ fn pasted(tokens: Vec<Token>) -> Vec<Token> {
             continue;
         }
         match (out.pop(), tokens.next()) {
+            (Some(left), Some(right)) if left.text.is_empty() => out.push(right),
             (Some(left), Some(right)) => {
                 let text: Rc<str> = format!("{}{}", left.text, right.text).into();
                 out.push(Token { text, is_final: false, ..left });
@@ -615,6 +622,7 @@ fn pasted(tokens: Vec<Token>) -> Vec<Token> {
             (left, right) => out.extend(left.into_iter().chain(right)),
         }
     }
+    out.retain(|token| !token.text.is_empty());
     out
 }
 
@@ -622,11 +630,11 @@ fn pasted(tokens: Vec<Token>) -> Vec<Token> {
 struct Zeros;
 
 impl Names for Zeros {
-    fn value(&self, _: &str) -> Option<i64> {
-        Some(0)
+    fn value(&self, _: &str) -> Option<Int> {
+        Some(Int::of(0))
     }
 
-    fn size(&mut self, _: &[Token]) -> Option<i64> {
+    fn size(&mut self, _: &[Token]) -> Option<u32> {
         None
     }
 }

@@ -122,7 +122,8 @@ impl Checker<'_> {
         let Some((probe, display)) = self.at_return.clone() else { return true };
         let message = format!("`{name}` is of a call's beginning, but `{display}` runs at its end");
         let diagnostic = Diagnostic::error(span, message).with_label(probe, "runs at the return");
-        let hint = format!("keep it in the `uprobe` of the function: `@arg[tid] = {name}`");
+        let what = if name == "args" { "args.name" } else { name };
+        let hint = format!("keep it in the `uprobe` of the function: `@arg[tid] = {what}`");
         self.push(diagnostic.with_hint(&hint));
         false
     }

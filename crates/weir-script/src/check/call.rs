@@ -8,7 +8,6 @@ use weir_source::{Diagnostic, Span};
 use crate::ast::{Expr, ExprKind, MapRef, Name};
 use crate::builtin::{self, Aggregation, AggregationKind, FunctionKind};
 use crate::check::map::Key;
-use crate::check::memory::Raw;
 use crate::check::{Checker, Known, constant, constant_string};
 use crate::format;
 use crate::limits;
@@ -244,36 +243,6 @@ impl Checker<'_> {
         Ty::Value(Type::Word(Word::Time { format: format.clone() }))
     }
 
-    fn ntop(&mut self, args: &[Expr]) -> Ty {
-        let (family, address) = args.split_at(args.len() - 1);
-        family.iter().for_each(|family| _ = self.integer(family, "the family of `ntop`"));
-        match self.raw(&address[0]) {
-            Some(Raw::Bytes(4 | 16) | Raw::Number) => Ty::Value(Type::Inet),
-            Some(found) => {
-                let message = format!("`ntop` takes an integer, or 4 or 16 bytes, not {}", found.described());
-                self.error(
-                    address[0].span,
-                    &message,
-                    "such as `ntop(((struct sockaddr_in *)arg1)->sin_addr)`",
-                );
-                Ty::Unknown
-            }
-            None => Ty::Unknown,
-        }
-    }
-
-    fn macaddr(&mut self, bytes: &Expr) -> Ty {
-        match self.raw(bytes) {
-            Some(Raw::Bytes(6)) => Ty::Value(Type::Word(Word::Mac)),
-            Some(found) => {
-                let message = format!("`macaddr` takes 6 bytes, not {}", found.described());
-                self.error(bytes.span, &message, "such as an array `unsigned char[6]`");
-                Ty::Unknown
-            }
-            None => Ty::Unknown,
-        }
-    }
-
     fn strncmp(&mut self, args: &[Expr]) -> Ty {
         for text in &args[..2] {
             if let Some(ty) = self.value(text)
@@ -325,6 +294,7 @@ impl Checker<'_> {
                     Type::Int { .. } => "print it with `%d`, or read it as an address with `str(…)`",
                     Type::Double => "print it with `%f`, `%e` or `%g`, or cast it: `(int64)farg0`",
                     Type::Tuple(_) => "print its parts: `$t.0`",
+                    Type::Object { .. } => "name its members, or print all of it with `print`",
                     _ => "print it with `%s`",
                 };
                 let diagnostic = Diagnostic::error(value.span, message).with_label(format.span, "the format");

@@ -33,7 +33,7 @@ pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
             Some(if *negative { -magnitude } else { magnitude })
         }
         ExprKind::Name(name) => match known.named(name)? {
-            Named::Number(value) => Some(value.into()),
+            Named::Number(value) => Some(value),
             _ => None,
         },
         ExprKind::Param(index) => param_number(*index, &known.params),

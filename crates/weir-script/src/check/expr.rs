@@ -111,6 +111,9 @@ impl Checker<'_> {
                         "cast it, which cuts the fraction off: `(int64)farg0`; or compare it: `farg0 > 0.5`"
                     }
                     Type::Object { .. } => "name one of its members or elements",
+                    Type::Word(_) | Type::Inet => {
+                        "it has a name only when it is printed; use the number itself"
+                    }
                     _ => "a part of a tuple is `$t.0`",
                 };
                 self.error(span, &message, hint);
@@ -303,7 +306,9 @@ impl Checker<'_> {
 
     fn name(&mut self, name: &str, span: Span) -> Ty {
         match self.known.named(name) {
-            Some(Named::Number(_)) => return Ty::Value(Type::I64),
+            Some(Named::Number(value)) => {
+                return Ty::Value(Type::Int { signed: i64::try_from(value).is_ok() });
+            }
             Some(Named::Text(text)) => {
                 let text = text.to_string();
                 return self.string_constant(&text, span);

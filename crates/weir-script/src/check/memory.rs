@@ -4,6 +4,8 @@
 //! What a name stands for is looked up in the script's C text, then in the debug information of the clause's binaries; the
 //! members of a record are asked of the world when one of them is first named.
 
+use std::collections::HashSet;
+
 use weir_event::Type;
 use weir_event::ctype::{CType, CTypes, Enum, Member, TypeId};
 use weir_source::{Span, nearest};
@@ -90,6 +92,32 @@ impl Checker<'_> {
         self.types.get(id).clone()
     }
 
+    /// Looks up all that a record or an array consists of, which is printed with it.
+    fn complete_all(&mut self, id: TypeId) {
+        let (mut open, mut seen) = (vec![id], HashSet::new());
+        while let Some(id) = open.pop() {
+            if seen.len() == limits::OBJECT_TYPES_MAX || !seen.insert(id) {
+                continue;
+            }
+            match self.complete(id) {
+                CType::Record(record) => open.extend(record.members.iter().map(|member| member.ty)),
+                CType::Array { element, .. } => open.push(element),
+                _ => {}
+            }
+        }
+    }
+
+    /// Bytes of an element, or an error that there are none.
+    fn stride(&mut self, id: TypeId, span: Span) -> Option<u32> {
+        let bytes = self.size(id, span)?;
+        if bytes == 0 {
+            let message = format!("the size of `{}` is not known", self.types.name(id));
+            self.error(span, &message, "cast the pointer to elements of a known size");
+            return None;
+        }
+        Some(bytes)
+    }
+
     /// Bytes of a type, or an error that there are none.
     fn size(&mut self, id: TypeId, span: Span) -> Option<u32> {
         self.complete(id);
@@ -159,6 +187,7 @@ impl Checker<'_> {
     /// A record or an array as a value.
     fn object(&mut self, id: TypeId, span: Span) -> Ty {
         let (name, limit) = (self.types.name(id), limits::OBJECT_BYTES_MAX);
+        self.complete_all(id);
         let Some(bytes) = self.size(id, span) else { return Ty::Unknown };
         let hint = "name a member or an element, or keep its address";
         match bytes {
@@ -205,7 +234,7 @@ impl Checker<'_> {
                 self.integer(index, "an index");
                 match self.operand(of)? {
                     Operand::Pointer(id) => {
-                        self.size(id, of.span)?;
+                        self.stride(id, of.span)?;
                         Some(Place { id, is_held: false })
                     }
                     Operand::Object(place) => match *self.types.get(place.id) {
@@ -309,7 +338,7 @@ impl Checker<'_> {
             self.error(index.span, message, "index it in memory: `$p->list[$i]`");
             return None;
         }
-        self.size(element, index.span)?;
+        self.stride(element, index.span)?;
         Some(Place { id: element, ..place })
     }
 
@@ -428,6 +457,13 @@ impl Checker<'_> {
         left: &Type,
         right: &Type,
     ) -> Option<Ty> {
+        if let (BinaryOp::Sub, Type::Pointer(to), Type::Pointer(other)) = (op, left, right)
+            && to == other
+        {
+            // So many elements.
+            let is_known = *to == CTypes::VOID || self.stride(*to, span).is_some();
+            return Some(if is_known { Ty::Value(Type::I64) } else { Ty::Unknown });
+        }
         let to = match (op, left, right) {
             (BinaryOp::Add | BinaryOp::Sub, Type::Pointer(to), Type::Int { .. }) => *to,
             (BinaryOp::Add, Type::Int { .. }, Type::Pointer(to)) => *to,

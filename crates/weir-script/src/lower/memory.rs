@@ -42,7 +42,10 @@ impl Lowering<'_> {
     /// The value of a macro or an enumerator.
     pub(super) fn named(&mut self, name: &str) -> Option<Operand> {
         match self.checked.known.named(name)? {
-            Named::Number(value) => Some(self.int(value, Type::I64)),
+            Named::Number(value) => {
+                let signed = i64::try_from(value).is_ok();
+                Some(self.int(value as i64, Type::Int { signed }))
+            }
             Named::Text(text) => Some(self.string(text, None)),
             Named::Other(_) => None,
         }
@@ -281,6 +284,16 @@ impl Lowering<'_> {
 
     /// `+` and `-` of a pointer and a number, which counts elements; none where both are taken as numbers.
     pub(super) fn pointer_sum(&mut self, op: BinaryOp, left: &Operand, right: &Operand) -> Option<Operand> {
+        if let (BinaryOp::Sub, Type::Pointer(to), Type::Pointer(other)) = (op, &left.ty, &right.ty)
+            && to == other
+        {
+            let apart = self.blocks.value(Op::Bin(BinOp::Sub, left.value(), right.value()), Type::I64);
+            let stride = self.number(self.stride(&left.ty));
+            return Some(Operand::one(
+                self.blocks.value(Op::Bin(BinOp::SDiv, apart, stride), Type::I64),
+                Type::I64,
+            ));
+        }
         let (pointer, number) = match (op, &left.ty, &right.ty) {
             (BinaryOp::Add | BinaryOp::Sub, Type::Pointer(_), Type::Int { .. }) => (left, right),
             (BinaryOp::Add, Type::Int { .. }, Type::Pointer(_)) => (right, left),

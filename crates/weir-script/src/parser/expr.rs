@@ -66,7 +66,12 @@ impl Parser<'_> {
                 let span = start.to(operand.span);
                 return self.node(ExprKind::Deref(Box::new(operand)), span);
             }
-            TokenKind::Punct("&") => return self.refuse("the address of `&`", "only `argN` holds addresses"),
+            TokenKind::Punct("&") => {
+                return self.refuse(
+                    "the address of `&`",
+                    "a member that is an array is its address in a cast: `(int32 *)$p->list`",
+                );
+            }
             _ => return self.postfix(),
         };
         if op == UnaryOp::Negate

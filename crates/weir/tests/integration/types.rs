@@ -396,3 +396,51 @@ fn records_and_arrays_are_values() {
         "[2,-2,200]\n{ .at = 0xNAME, .length = 6 }\n200 12345678 -1 1.0 200 56\n\n\n@by[[2,-2,200]]: [1,-1,100]",
     );
 }
+
+const NESTED: &str = r#"
+    struct in { int a; char pad; };
+    typedef struct { short x, y; } point_t;
+    struct out { struct in in; int t; struct in arr[2]; point_t points[2]; union { long l; struct { char lo, hi; }; }; long double ld; };
+    __attribute__((noipa)) int show(struct out *out) { __asm__ volatile("nop; nop; nop; nop"); return out->t; }
+    __attribute__((noipa)) int table(int n, int (*m)[n]) { return m[1][0]; }
+    int main(void) {
+        struct out out = { { 1, 'x' }, 2, { { 3, 'y' }, { 4, 'z' } }, { { 5, 6 }, { 7, 8 } }, { 0x0201 }, 1 };
+        int numbers[2][3] = { { 1, 2, 3 }, { 4, 5, 6 } };
+        return show(&out) + table(3, numbers) == 7;
+    }
+"#;
+
+/// Of a record that debug information has nothing is left out that the script does not name itself.
+#[test]
+fn records_are_printed_with_all_that_is_in_them() {
+    let program = target::build("types-nested", Source::Text(NESTED), &["-O1", "-g"]);
+    let (printed, _) = trace(&program, "uprobe:APP:show { print(*args.out); print(args.out->arr); }");
+    let (record, array) = printed.trim_end().split_once('\n').unwrap();
+    let wanted = "{ .in = { .a = 1, .pad = 120 }, .t = 2, .arr = [{ .a = 3, .pad = 121 },{ .a = 4, .pad = 122 }], \
+                  .points = [{ .x = 5, .y = 6 },{ .x = 7, .y = 8 }], .l = 513, .lo = 1, .hi = 2, .ld = ? }";
+    assert_eq!(record, wanted);
+    assert_eq!(array, "[{ .a = 3, .pad = 121 },{ .a = 4, .pad = 122 }]");
+}
+
+#[test]
+fn elements_of_a_size_that_is_not_known_are_refused() {
+    let program = target::build("types-nested", Source::Text(NESTED), &["-O1", "-g"]);
+    let script = format!("uprobe:\"{}\":table {{ print(args.m[1][0]); }}", program.display());
+    let traced = Command::new(env!("CARGO_BIN_EXE_weir")).args(["trace", "-e", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert!(!traced.status.success() && said.contains("the size of `int32[0]` is not known"), "{said}");
+}
+
+#[test]
+fn a_header_that_is_no_file_is_refused() {
+    let folder = testkit::paths::target().join("types-tests");
+    std::fs::create_dir_all(&folder).unwrap();
+    let pipe = folder.join(format!("pipe-{}.h", std::process::id()));
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let script = format!("#include \"{}\"\nBEGIN {{ exit(); }}", pipe.display());
+    let traced = Command::new(env!("CARGO_BIN_EXE_weir")).args(["trace", "-e", &script]).output().unwrap();
+    std::fs::remove_file(&pipe).unwrap();
+    let said = String::from_utf8_lossy(&traced.stderr);
+    assert!(!traced.status.success() && said.contains("it is no file"), "{said}");
+}

@@ -2,26 +2,8 @@
 
 use weir_event::ctype::{Bits, CType, Member, TypeId};
 
+use super::attributes::Attributes;
 use super::{Reader, Result, Unlaid};
-
-/// What attributes say of a type or a member.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Attributes {
-    pub(super) is_packed: bool,
-    pub(super) align: Option<u32>,
-    pub(super) is_vector: bool,
-}
-
-impl Attributes {
-    /// Both.
-    pub(super) fn with(self, other: Attributes) -> Attributes {
-        Attributes {
-            is_packed: self.is_packed || other.is_packed,
-            align: self.align.max(other.align),
-            is_vector: self.is_vector || other.is_vector,
-        }
-    }
-}
 
 /// A record under construction.
 pub(super) struct Layout {
@@ -80,18 +62,16 @@ impl Reader<'_> {
         record: Attributes,
     ) -> Result<Option<Member>> {
         let Unlaid { name, ty, width } = member;
+        let ty = self.with_mode(ty, its);
         let types = &self.declarations.types;
-        let bytes = types.bytes(ty).filter(|_| !its.is_vector);
+        let bytes = types.bytes(ty);
         let Some(bytes) = bytes else {
             let of = types.name(ty);
-            let message = match its.is_vector {
-                true => format!("the member `{name}` is a vector"),
-                false => format!("the member `{name}` is of a type without a size: `{of}`"),
-            };
+            let message = format!("the member `{name}` is of a type without a size: `{of}`");
             return Err(self.fault(&message, "declare its type before it; a pointer to it needs none"));
         };
         let is_packed = record.is_packed || its.is_packed;
-        let natural = self.alignment(ty);
+        let natural = its.natural.unwrap_or_else(|| self.alignment(ty));
         let mut align = if is_packed { 1 } else { natural };
         align = align.max(its.align.unwrap_or(1));
         if layout.pack > 0 {
