@@ -130,12 +130,14 @@ impl<'a> Lower<'a> {
         let object = self.string_object(of);
         let held = if ty.is_in_memory() {
             let out = self.object(ty.bytes());
+            let ends = matches!(ty, Type::Str { .. }).then(|| self.text_end());
             for at in (0..ty.bytes()).step_by(8) {
                 let to = Place::Object(out, at as i32);
                 match bytes.saturating_sub(at).min(8) {
                     0 => self.store(to, Src::Imm(0)),
                     some => {
                         let word = self.part_word(object, offset + at, some);
+                        ends.iter().for_each(|end| self.cut_at_nul(word, end));
                         self.store(to, Src::Reg(word));
                     }
                 }
@@ -146,6 +148,38 @@ impl<'a> Lower<'a> {
         };
         self.touch(object);
         held
+    }
+
+    /// What [`Lower::cut_at_nul`] goes on with from word to word.
+    fn text_end(&mut self) -> TextEnd {
+        let (ones, highs) =
+            (self.constant(0x0101_0101_0101_0101), self.constant(0x8080_8080_8080_8080_u64 as i64));
+        TextEnd { ones, highs, rest: self.constant(-1) }
+    }
+
+    /// Zeros behind the first NUL of a text, in its next word.
+    fn cut_at_nul(&mut self, word: Reg, end: &TextEnd) {
+        self.alu(alu::AND, word, Src::Reg(end.rest));
+        // The lowest bit that is set is the highest of the first byte that is 0.
+        let (found, not) = (self.fresh(), self.fresh());
+        self.mov(found, word);
+        self.alu(alu::SUB, found, Src::Reg(end.ones));
+        self.mov(not, word);
+        self.alu(alu::XOR, not, Src::Imm(-1));
+        self.alu(alu::AND, found, Src::Reg(not));
+        self.alu(alu::AND, found, Src::Reg(end.highs));
+        let whole = self.label();
+        self.branch(jmp::JEQ, found, Src::Imm(0), whole);
+        // All bits below that byte.
+        let below = self.fresh();
+        self.mov_imm(below, 0);
+        self.alu(alu::SUB, below, Src::Reg(found));
+        self.alu(alu::AND, below, Src::Reg(found));
+        self.alu(alu::RSH, below, Src::Imm(7));
+        self.alu(alu::SUB, below, Src::Imm(1));
+        self.alu(alu::AND, word, Src::Reg(below));
+        self.mov_imm(end.rest, 0);
+        self.insts.push(Inst::Label(whole));
     }
 
     /// 1 to 8 bytes of an object: memory is read in words that are aligned.
@@ -273,6 +307,15 @@ impl<'a> Lower<'a> {
         self.touch(long);
         self.touch(short);
     }
+}
+
+/// Where a text ends that is taken out of bytes.
+struct TextEnd {
+    /// Constants: the lowest and the highest bit of each byte.
+    ones: Reg,
+    highs: Reg,
+    /// All bits before the text's NUL, none behind.
+    rest: Reg,
 }
 
 /// The text as little-endian words, the last one padded with zeros.

@@ -39,13 +39,13 @@ const RUNS: usize = 3;
 
 /// Strings in this process's memory, at addresses that stay.
 struct Memory {
-    /// Each with zeros behind it.
+    /// Each with zeros behind it, as many as the longest object has bytes.
     strings: Vec<Vec<u8>>,
 }
 
 impl Memory {
     fn new() -> Memory {
-        Memory { strings: STRINGS.map(|text| [text.as_bytes(), &[0; 64]].concat()).into() }
+        Memory { strings: STRINGS.map(|text| [text.as_bytes(), &[0; 1024]].concat()).into() }
     }
 
     fn addresses(&self) -> Vec<u64> {
