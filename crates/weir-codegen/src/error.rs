@@ -41,6 +41,14 @@ pub enum CodegenError {
         /// What its strings and keys need.
         bytes: u32,
     },
+    /// The kernel has nothing for it.
+    #[error("{clause}: not supported by weir yet with the kernel's engine: {what}")]
+    NotInKernel {
+        /// The probe, as it is written.
+        clause: String,
+        /// What is not there.
+        what: &'static str,
+    },
     /// A record would seldom find room.
     #[error("{clause}: it needs a record of {bytes} bytes, and the ring takes {max}")]
     Record {

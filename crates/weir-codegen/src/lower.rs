@@ -26,6 +26,8 @@ mod scratch;
 mod string;
 mod symbol;
 
+use std::collections::HashSet;
+
 use weir_ebpf::insn::{alu, jmp};
 use weir_ebpf::{HelperId, helper, kfunc, pt_regs};
 use weir_ir::dominators::Dominators;
@@ -95,6 +97,8 @@ struct Lower<'a> {
     zero_key: Option<ObjectId>,
     /// By block: the key 0 is stored on every path to its end.
     zero_key_stored: Vec<bool>,
+    /// Objects whose strings have zeros behind their ends, as maps have them.
+    padded: HashSet<ObjectId>,
     /// The longest value that is inserted from the `.zero` map.
     zero_bytes: u32,
     /// Bytes of its slot of scratch memory.
@@ -144,6 +148,7 @@ impl<'a> Lower<'a> {
             rounds: None,
             zero_key: None,
             zero_key_stored: vec![true; function.blocks.len()],
+            padded: HashSet::new(),
             zero_bytes: 0,
             scratch_bytes: 0,
         }
@@ -251,6 +256,11 @@ impl<'a> Lower<'a> {
                 Held::Reg(result)
             }
             Op::MapGet { map, key } => self.map_get(*map, key, ty),
+            Op::MapNext { .. } if self.maps.is_for_kernel => {
+                let what = "`for` over a map, and `len`";
+                return Err(CodegenError::NotInKernel { clause: self.function.name.clone(), what });
+            }
+            Op::MapNext { map, cursor } => self.map_next(*map, *cursor, ty.bytes()),
             Op::MapHas { map, key } => Held::Reg(self.map_has(*map, key)),
             Op::MapAdd { map, key, delta } => {
                 let wanted = self.uses[result.0 as usize].count > 0;

@@ -5,6 +5,7 @@
 //! | Plain, Min, Max | HASH | ARRAY |
 //! | Count, Sum, Avg, Stats, Hist, Lhist | PERCPU_HASH | PERCPU_ARRAY |
 //! | the same, where a program reads it or unsets it | HASH | ARRAY |
+//! | declared to evict | LRU_HASH, LRU_PERCPU_HASH | |
 //!
 //! Internal: `.ring` (records, of each CPU in a ring of its own), `.globals` (one entry of [`GLOBAL_BYTES`]), `.hits` (per-CPU: an entry of two counts for
 //! each program: entries and returns), `.automata` (the tables of automata, read-only, with first contents), `.events` (one entry with
@@ -222,7 +223,7 @@ fn read_by_programs(module: &Module) -> Vec<bool> {
     let ops = module.functions.iter().flat_map(|function| &function.blocks).flat_map(|block| &block.insts);
     for op in ops.map(|inst| &inst.op) {
         match op {
-            Op::MapGet { map, .. } => is_read[map.0 as usize] = true,
+            Op::MapGet { map, .. } | Op::MapNext { map, .. } => is_read[map.0 as usize] = true,
             Op::MapHas { map, key } | Op::MapDelete { map, key } if key.is_empty() => {
                 is_read[map.0 as usize] = true;
             }
@@ -233,13 +234,17 @@ fn read_by_programs(module: &Module) -> Vec<bool> {
 }
 
 fn script_map(map: &MapSchema, max_map_keys: u32, is_per_cpu: bool) -> MapSpec {
+    let evicts = map.room.is_some_and(|room| room.evicts);
     let kind = match (map.key.is_some(), is_per_cpu) {
+        (true, false) if evicts => MapKind::LruHash,
+        (true, true) if evicts => MapKind::LruPerCpuHash,
         (true, false) => MapKind::Hash,
         (true, true) => MapKind::PerCpuHash,
         (false, false) => MapKind::Array,
         (false, true) => MapKind::PerCpuArray,
     };
     let key_bytes = map.key.as_ref().map_or(4, weir_event::Type::bytes);
+    let max_map_keys = map.room.map_or(max_map_keys, |room| room.entries);
     let max_entries = if map.key.is_some() { max_map_keys } else { 1 };
     MapSpec::new(&map.name, kind, key_bytes, value_bytes(map), max_entries)
 }

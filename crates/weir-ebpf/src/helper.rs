@@ -1,7 +1,11 @@
 //! Helper functions: number, name and the contract that the verifier holds callers to.
 //!
-//! Numbers, names and meanings are the kernel's (`enum bpf_func_id`, bpf-helpers(7)). A helper is one row. Of those
-//! that are not here, the kernel's name alone is known ([`kernel_name`]).
+//! Numbers, names and meanings are the kernel's (`enum bpf_func_id`, bpf-helpers(7)), but for weir's own, whose numbers are below 0:
+//! the kernel refuses a program that calls them. A helper is one row. Of those that are not here, the kernel's name alone is known ([`kernel_name`]).
+//!
+//! [`MAP_NEXT_KEY`] is `__u64 weir_map_next_key(map, __u64 cursor, void *key, __u32 size)`: writes the key of the hash's entry that comes
+//! next, `size` bytes, which are those of its keys, and answers the cursor behind it; 0, and zeros as the key, where none comes. The cursor before the first is 0. What a
+//! key that is there all the time, or not all the time, sees is as with [`FOR_EACH_MAP_ELEM`].
 
 mod names;
 
@@ -177,6 +181,7 @@ macro_rules! helper_table {
             (LOOP, 181, "loop", [Scalar, Callback, StackOrNull, Scalar], Scalar, NONE, inlined)
             (STRNCMP, 182, "strncmp", [MemRead, Size, ConstString], Scalar, NONE, weir_strncmp)
             (MAP_LOOKUP_PERCPU_ELEM, 195, "map_lookup_percpu_elem", [Map, MapKey, Scalar], MapValueOrNull, NONE, weir_map_lookup_percpu_elem)
+            (MAP_NEXT_KEY, -164, "weir_map_next_key", [Map, Scalar, MemWrite, Size], Scalar, NONE, weir_map_next_key)
             (KTIME_GET_TAI_NS, 208, "ktime_get_tai_ns", [], Scalar, NONE, weir_ktime_get_tai_ns)
         }
     };
@@ -280,7 +285,8 @@ mod tests {
 
     #[test]
     fn rows_are_called_as_the_kernel_calls_them() {
-        let rows = HELPERS.iter().map(|proto| (proto.id, proto.name));
+        let of_kernel = |proto: &&HelperProto| proto.id > 0;
+        let rows = HELPERS.iter().filter(of_kernel).map(|proto| (proto.id, proto.name));
         let unsupported = UNSUPPORTED.iter().map(|(id, name, _)| (*id, *name));
         for (id, name) in rows.chain(unsupported) {
             assert_eq!((kernel_name(id), kernel_number(name)), (Some(name), Some(id)));

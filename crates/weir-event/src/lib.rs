@@ -290,6 +290,17 @@ pub struct MapSchema {
     pub key: Option<Type>,
     /// What an entry holds.
     pub value: MapValue,
+    /// Where it is declared; else it has as many entries as all have.
+    pub room: Option<MapRoom>,
+}
+
+/// How many entries a map has, and what becomes of new keys when it is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MapRoom {
+    /// The most there are at once.
+    pub entries: u32,
+    /// The key that was used least lately gives way, instead of the new one.
+    pub evicts: bool,
 }
 
 /// The value of a script map and its bytes. "word n" is the u64 at byte 8 n. A scalar map is an array kind with

@@ -66,6 +66,14 @@ fn check_schema(module: &Module, faults: &mut Vec<String>) {
 }
 
 fn check_map(map: &MapSchema) -> Result<(), String> {
+    if let Some(room) = map.room {
+        if room.entries == 0 || room.entries > limits::MAP_KEYS_MAX {
+            return Err(format!("{} entries, not 1 to {}", room.entries, limits::MAP_KEYS_MAX));
+        }
+        if map.key.is_none() {
+            return Err("room for entries, but no keys".into());
+        }
+    }
     if !is_map_name(&map.name) {
         return Err("its name is not `@` and letters, digits or `_`".into());
     }
@@ -528,6 +536,18 @@ impl<'a> FunctionCheck<'a> {
                 result_is_int(result)
             }
             Op::MapGet { map, key } => self.check_map_get(*map, key, result),
+            Op::MapNext { map, cursor } => {
+                self.want_int(*cursor)?;
+                let schema = self.module.schema.maps.get(map.0 as usize);
+                let schema = schema.ok_or_else(|| format!("map {} is not there", map.0))?;
+                let Some(key) = &schema.key else { return Err(format!("{} has no keys", schema.name)) };
+                match result {
+                    Some(Type::Object { bytes, .. }) if *bytes == 8 + key.bytes() => Ok(()),
+                    _ => {
+                        Err(format!("a key of {} bytes and its cursor are no object of so many", key.bytes()))
+                    }
+                }
+            }
             Op::MapHas { map, key } => {
                 self.check_key(*map, key)?;
                 result_is_int(result)

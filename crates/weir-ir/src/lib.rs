@@ -364,6 +364,12 @@ pub enum Op {
         map: MapId,
         key: Vec<Value>,
     },
+    /// The key that comes after a cursor, of which 0 is before the first: an `Object` of a word, the cursor behind it, and the key's values
+    /// one after the other; zeros where none comes. A key that is there all the time comes once, in an order that nobody knows.
+    MapNext {
+        map: MapId,
+        cursor: Value,
+    },
     /// 1 if the key is present.
     MapHas {
         map: MapId,

@@ -37,6 +37,7 @@ impl Op {
             | Op::Match { .. }
             | Op::TextBegins { .. }
             | Op::MapGet { .. }
+            | Op::MapNext { .. }
             | Op::MapHas { .. } => Effect::Reads,
             Op::MapSet { .. }
             | Op::MapAdd { .. }
@@ -67,6 +68,7 @@ impl Op {
     pub fn map(&self) -> Option<MapId> {
         match self {
             Op::MapGet { map, .. }
+            | Op::MapNext { map, .. }
             | Op::MapHas { map, .. }
             | Op::MapSet { map, .. }
             | Op::MapAdd { map, .. }
@@ -80,6 +82,7 @@ impl Op {
     pub fn map_mut(&mut self) -> Option<&mut MapId> {
         match self {
             Op::MapGet { map, .. }
+            | Op::MapNext { map, .. }
             | Op::MapHas { map, .. }
             | Op::MapSet { map, .. }
             | Op::MapAdd { map, .. }
@@ -104,6 +107,7 @@ impl Op {
             Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => (&[], [Some(*a), Some(*b)]),
             Op::ReadInt { address: value, .. }
             | Op::ReadBytes { address: value, .. }
+            | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
@@ -137,6 +141,7 @@ impl Op {
             }
             Op::ReadInt { address: value, .. }
             | Op::ReadBytes { address: value, .. }
+            | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }

@@ -207,6 +207,12 @@ pub trait World {
         None
     }
 
+    /// The path and the text of a file that the script or header `from` imports; none: a script that is no file.
+    fn import(&self, name: &str, from: Option<&str>) -> Result<(String, String), WorldError> {
+        let _ = from;
+        Err(WorldError { message: format!("`{name}` cannot be found"), hint: None })
+    }
+
     /// The path and the text of a header: `name` as `#include` has it, in `<>` or in quotes, included by the header `from`, or by the script.
     fn header(
         &self,

@@ -196,7 +196,7 @@ mod tests {
     use crate::names::{NO_TYPES, NoSymbols, Seen};
 
     fn check_encoded(value: MapValue, word0: u64, want: i128) {
-        let map = MapSchema { name: "@".to_string(), map_index: 0, key: None, value };
+        let map = MapSchema { name: "@".to_string(), map_index: 0, key: None, value, room: None };
         let value = [word0.to_le_bytes(), 1u64.to_le_bytes()].concat();
         let names = Names { sites: &[], types: &NO_TYPES, symbols: &NoSymbols, seen: Seen::Sometime };
         let found = single(&map, &Entry::of(vec![], value), names).unwrap();

@@ -233,7 +233,7 @@ mod tests {
     const STR16: Type = Type::Str { bytes: 16 };
 
     fn map(name: &str, key: Option<Type>, value: MapValue) -> MapSchema {
-        MapSchema { name: name.to_string(), map_index: 0, key, value }
+        MapSchema { name: name.to_string(), map_index: 0, key, value, room: None }
     }
 
     fn words(words: &[i64]) -> Vec<u8> {

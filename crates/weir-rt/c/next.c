@@ -100,3 +100,27 @@ u64 weir_map_next(const struct weir_map *map, struct weir_cursor *at, u64 lane)
     at->count++;
     return lane < map->lanes ? value + lane * map->lane_stride : value;
 }
+
+/* The kernel's helpers have no such one (helper.rs of weir-ebpf). Of a bucket all hashes end in its number, so that one hash says how far
+ * it has come: `at` is the least that is still to come in the bucket of that number. */
+u64 weir_map_next_key(const struct weir_map *map, u64 at, u8 *key, u64 size)
+{
+    struct weir_cursor cursor = { 0 };
+    cursor.bucket = at & map->bucket_mask;
+    cursor.hash = at;
+    if (is_hash(map) && size == map->key_bytes) {
+        while (next_of_hash(map, &cursor)) {
+            copy_to(key, cursor.key, map->key_bytes);
+            /* It is not, where the node was given to another meanwhile. */
+            if (hash_of(map, key) + 1 != cursor.hash)
+                continue;
+            u64 next = cursor.hash + map->bucket_mask;
+            if (next < NODE_USED)
+                return next;
+            /* No hash is so large. */
+            return cursor.bucket < map->bucket_mask ? cursor.bucket + 1 : NODE_USED | map->bucket_mask;
+        }
+    }
+    zero_bytes(key, (u32)size);
+    return 0;
+}

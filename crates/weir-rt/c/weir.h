@@ -355,6 +355,9 @@ struct weir_cursor {
 _Static_assert(sizeof(struct weir_cursor) == 40, "src/abi.rs");
 _Static_assert(__builtin_offsetof(struct weir_cursor, key) == 24, "src/abi.rs");
 
+/* A helper of weir's own: the key that comes next, and the cursor behind it. */
+u64 weir_map_next_key(const struct weir_map *map, u64 at, u8 *key, u64 size);
+
 /* Address of the next element's value, in `lane` where the map has some; 0: there is none. */
 u64 weir_map_next(const struct weir_map *map, struct weir_cursor *at, u64 lane);
 

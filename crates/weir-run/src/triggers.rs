@@ -139,7 +139,13 @@ impl Triggers {
     pub(super) fn add_maps(&self, module: &mut Module) -> Words {
         let mut add = |name: &str, key: Option<Type>| {
             let value = MapValue::Plain(Type::U64);
-            module.schema.maps.push(MapSchema { name: name.to_owned(), map_index: 0, key, value });
+            module.schema.maps.push(MapSchema {
+                name: name.to_owned(),
+                map_index: 0,
+                key,
+                value,
+                room: None,
+            });
             MapId(module.schema.maps.len() as u32 - 1)
         };
         let flight = self.has(Kind::Snapshot).then(|| {

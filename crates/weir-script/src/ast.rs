@@ -15,6 +15,12 @@ pub struct Script {
     /// The C text before the probes, with blanks for all else, so that offsets are the script's; empty where there is none.
     pub c: String,
     pub config: Option<Config>,
+    /// Files that are read with it, in quotes.
+    pub imports: Vec<Name>,
+    /// `macro` and `fn`: none once they are put in where they are called ([`crate::expand`]).
+    pub definitions: Vec<Definition>,
+    /// `let @name = hash(100);`
+    pub maps: Vec<MapDeclaration>,
     pub clauses: Vec<Clause>,
     /// The parser skipped something, so that a name without a definition may only seem to have none.
     pub incomplete: bool,
@@ -31,6 +37,43 @@ pub struct Config {
 pub struct ConfigEntry {
     pub key: Name,
     pub value: Expr,
+}
+
+/// `macro name(…) { … }` or `fn name(…): type { … }`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Definition {
+    pub name: Name,
+    pub kind: DefinitionKind,
+    pub params: Vec<Parameter>,
+    pub body: Block,
+    /// The last expression, where no `;` ends it: of macros alone.
+    pub value: Option<Box<Expr>>,
+    pub span: Span,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum DefinitionKind {
+    Macro,
+    /// With the type that it returns, if one is written.
+    Function(Option<TypeName>),
+}
+
+/// What is given where a macro or a function is called: `$x` a variable, `@x` a map, `x` an expression.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Parameter {
+    /// With the `$` or `@`.
+    pub name: Name,
+    /// Of functions.
+    pub ty: Option<TypeName>,
+}
+
+/// `let @name = kind(entries);`
+#[derive(Clone, PartialEq, Debug)]
+pub struct MapDeclaration {
+    pub map: Name,
+    pub kind: Name,
+    /// None of a kind that has none.
+    pub entries: Option<Expr>,
 }
 
 /// `probe, probe /predicate/ { … }`.
@@ -93,6 +136,8 @@ pub enum StmtKind {
         condition: Expr,
         then: Block,
         otherwise: Option<Block>,
+        /// `if comptime`: the condition is a constant, and the block that it does not choose is not looked at.
+        is_static: bool,
     },
     Block(Block),
     While {
@@ -106,13 +151,20 @@ pub enum StmtKind {
         to: Expr,
         body: Block,
     },
+    /// `for ($variable : @map)`.
+    ForMap {
+        variable: Name,
+        map: Name,
+        body: Block,
+    },
     Unroll {
         count: Expr,
         body: Block,
     },
     Break,
     Continue,
-    Return,
+    /// With what a function returns.
+    Return(Option<Expr>),
     /// The parser has said what is wrong.
     Invalid,
 }
@@ -185,6 +237,17 @@ pub enum ExprKind {
         args: Vec<Expr>,
     },
     Tuple(Vec<Expr>),
+    /// `{ statements; value }`.
+    Block {
+        body: Block,
+        value: Option<Box<Expr>>,
+    },
+    /// A function's body where it is called: `return` ends it with its value.
+    Inlined {
+        function: Name,
+        body: Block,
+        result: Option<TypeName>,
+    },
     /// `tuple.1`.
     Part {
         tuple: Box<Expr>,
@@ -440,6 +503,45 @@ pub(crate) fn children(kind: &ExprKind) -> Vec<&Expr> {
         ExprKind::Ternary { condition, then, otherwise } => vec![condition, then, otherwise],
         ExprKind::Call { args, .. } => args.iter().collect(),
         ExprKind::Tuple(parts) => parts.iter().collect(),
+        ExprKind::Block { body, value } => of_block(body).into_iter().chain(value.as_deref()).collect(),
+        ExprKind::Inlined { body, .. } => of_block(body),
         ExprKind::Part { tuple, .. } => vec![tuple],
     }
+}
+
+/// The expressions of a block's statements, and of the blocks in it.
+fn of_block(block: &Block) -> Vec<&Expr> {
+    let mut found = Vec::new();
+    for stmt in &block.stmts {
+        match &stmt.kind {
+            StmtKind::Expr(value)
+            | StmtKind::AssignVariable { value, .. }
+            | StmtKind::Let { value: Some(value), .. }
+            | StmtKind::Return(Some(value)) => found.push(value),
+            StmtKind::AssignMap { map, value, .. } => {
+                found.extend(&map.keys);
+                found.push(value);
+            }
+            StmtKind::If { condition, then, otherwise, .. } => {
+                found.push(condition);
+                found.extend(of_block(then));
+                found.extend(otherwise.iter().flat_map(of_block));
+            }
+            StmtKind::While { condition: over, body } | StmtKind::Unroll { count: over, body } => {
+                found.push(over);
+                found.extend(of_block(body));
+            }
+            StmtKind::For { from, to, body, .. } => {
+                found.extend([from, to]);
+                found.extend(of_block(body));
+            }
+            StmtKind::Block(body) | StmtKind::ForMap { body, .. } => found.extend(of_block(body)),
+            StmtKind::Let { value: None, .. }
+            | StmtKind::Return(None)
+            | StmtKind::Break
+            | StmtKind::Continue
+            | StmtKind::Invalid => {}
+        }
+    }
+    found
 }

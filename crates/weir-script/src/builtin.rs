@@ -36,6 +36,7 @@ pub enum FunctionKind {
     Str,
     Delete,
     HasKey,
+    Len,
     Clear,
     Zero,
     Exit,
@@ -230,6 +231,13 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (2, 2),
         signature: "has_key(@map, key)",
         doc: "1 if the map has the key, else 0.",
+    },
+    Function {
+        name: "len",
+        kind: FunctionKind::Len,
+        arity: (1, 1),
+        signature: "len(@map)",
+        doc: "How many entries a map with keys has: each is counted, a round of a loop.",
     },
     Function {
         name: "clear",

@@ -13,6 +13,7 @@ mod call;
 mod constant;
 mod expr;
 mod field;
+mod inline;
 mod map;
 mod memory;
 mod network;
@@ -21,12 +22,12 @@ mod stmt;
 use std::collections::{BTreeMap, HashMap};
 
 use weir_event::ctype::{CTypes, TypeId};
-use weir_event::{MapSchema, MapValue, SiteName, Type};
+use weir_event::{MapRoom, MapSchema, MapValue, SiteName, Type};
 use weir_ir::{FoundArgument, FoundFunction, FoundPlace, MissingProbes, SiteSpec, Trigger, World};
 use weir_source::{Diagnostic, Severity, Span};
 
 use crate::Options;
-use crate::ast::{Clause, Script};
+use crate::ast::{Clause, MapDeclaration, Script};
 use crate::attach::{self, Attach, Fault};
 use crate::c;
 use crate::config::{self, Settings};
@@ -38,7 +39,7 @@ pub(crate) use crate::check::constant::{Known, constant, constant_string};
 
 /// A script that is sound. Only [`check`] makes one.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Checked {
+pub(crate) struct Checked {
     pub(crate) maps: Vec<MapSchema>,
     /// Types of scratch variables, by the start of the name that declares them.
     pub(crate) variables: HashMap<u32, Type>,
@@ -53,6 +54,10 @@ pub struct Checked {
     pub(crate) field_types: HashMap<u32, Type>,
     /// Of `sizeof` and `offsetof`, by their starts.
     pub(crate) sizes: HashMap<u32, u64>,
+    /// What functions return, by the starts of the copies of their bodies.
+    pub(crate) results: HashMap<u32, Type>,
+    /// Conditions of `if comptime`, by their starts.
+    pub(crate) statics: HashMap<u32, bool>,
     /// Bits of what is read from memory or cast.
     pub(crate) widths: HashMap<Span, u32>,
     pub(crate) max_strlen: u32,
@@ -75,7 +80,11 @@ pub(crate) struct Target {
 }
 
 /// Checks a script. `None` if a diagnostic is an error.
-pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<Checked>, Vec<Diagnostic>) {
+pub(crate) fn check(
+    script: &Script,
+    options: &Options,
+    world: &dyn World,
+) -> (Option<Checked>, Vec<Diagnostic>) {
     let mut fixed = Vec::new();
     let settings = config::settings(script.config.as_ref(), options, &mut fixed);
     if script.clauses.is_empty() && !script.incomplete {
@@ -90,6 +99,7 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
     fixed.extend(faults);
     let known = Known { params: options.params.clone(), declarations };
     let mut checker = Checker::new(&settings, &known, script.incomplete, world);
+    checker.rooms = rooms(&script.maps, &known, &mut fixed);
     let mut rounds = 0;
     loop {
         rounds += 1;
@@ -134,6 +144,8 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
         type_ids: checker.type_ids,
         field_types: checker.field_types,
         sizes: checker.sizes,
+        results: checker.results,
+        statics: checker.statics,
         widths: checker.widths,
         known,
         max_strlen: settings.max_strlen,
@@ -142,6 +154,42 @@ pub fn check(script: &Script, options: &Options, world: &dyn World) -> (Option<C
         missing_probes: settings.missing_probes,
     };
     (Some(checked), diagnostics)
+}
+
+/// What maps are declared to have room for.
+fn rooms(
+    declarations: &[MapDeclaration],
+    known: &Known,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> HashMap<String, MapRoom> {
+    let mut found: HashMap<String, MapRoom> = HashMap::new();
+    for declaration in declarations {
+        let MapDeclaration { map, kind, entries } = declaration;
+        let mut fault = |span, message: String, hint: &str| {
+            diagnostics.push(Diagnostic::error(span, message).with_hint(hint));
+        };
+        let evicts = match kind.text.as_str() {
+            "hash" | "percpuhash" => false,
+            "lruhash" | "percpulruhash" => true,
+            other => {
+                let message = format!("`{other}` is no kind of map");
+                fault(kind.span, message, "kinds are hash, lruhash, percpuhash and percpulruhash");
+                continue;
+            }
+        };
+        let (least, most) = limits::MAX_MAP_KEYS_RANGE;
+        let number = entries.as_ref().and_then(|entries| constant(entries, known));
+        let Some(number) = number.filter(|number| (i128::from(least)..=most.into()).contains(number)) else {
+            let span = entries.as_ref().map_or(kind.span, |entries| entries.span);
+            let message = format!("`{}` takes a constant from {least} to {most}", kind.text);
+            fault(span, message, "it is how many entries the map has at most: `let @name = hash(100);`");
+            continue;
+        };
+        if found.insert(map.text.clone(), MapRoom { entries: number as u32, evicts }).is_some() {
+            fault(map.span, format!("`{}` is declared twice", map.text), "declare it once");
+        }
+    }
+    found
 }
 
 /// A comparison with a name becomes one comparison for each site of that name.
@@ -362,12 +410,18 @@ pub(crate) struct Checker<'a> {
     field_types: HashMap<u32, Type>,
     /// Of `sizeof` and `offsetof`, by their starts.
     sizes: HashMap<u32, u64>,
+    results: HashMap<u32, Type>,
+    statics: HashMap<u32, bool>,
+    /// Functions around what is being read, innermost last.
+    calls: Vec<inline::Call>,
     /// Bits of what is read from memory or cast.
     widths: HashMap<Span, u32>,
     /// Of the clause's probes.
     binaries: Vec<String>,
     incomplete: bool,
     maps: Vec<map::MapState>,
+    /// Of maps that are declared.
+    rooms: HashMap<String, MapRoom>,
     variables: HashMap<u32, Type>,
     /// Something was found in this round that earlier text did not know.
     changed: bool,
@@ -423,10 +477,14 @@ impl<'a> Checker<'a> {
             type_ids: HashMap::new(),
             field_types: HashMap::new(),
             sizes: HashMap::new(),
+            results: HashMap::new(),
+            statics: HashMap::new(),
+            calls: Vec::new(),
             widths: HashMap::new(),
             binaries: Vec::new(),
             incomplete,
             maps: Vec::new(),
+            rooms: HashMap::new(),
             variables: HashMap::new(),
             changed: false,
             diagnostics: Vec::new(),
@@ -493,6 +551,12 @@ impl<'a> Checker<'a> {
                 let message = format!("the type of `{name}` cannot be found out");
                 self.error(span, &message, "assign a number or a string to it first");
             }
+        }
+        let without_keys = self.maps.iter().filter(|map| map.room.is_some() && map.key == map::Key::Scalar);
+        let without_keys: Vec<(Span, String)> =
+            without_keys.map(|map| (map.key_span, format!("`{}` is declared with keys", map.name))).collect();
+        for (span, message) in without_keys {
+            self.error(span, &message, "name one: `@name[key]`; a map without keys needs no declaration");
         }
         let too_large: Vec<(Span, String)> = self.maps.iter().filter_map(map::MapState::too_large).collect();
         for (span, message) in too_large {

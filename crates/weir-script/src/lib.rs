@@ -1,7 +1,8 @@
 //! Script text in bpftrace's language → a checked [`weir_ir::Module`].
 //!
-//! [`parse`] reads text to a tree and never fails; [`check()`] resolves names, types and attach points; [`lower()`]
-//! writes the IR of what was checked. [`compile`] is the three in a row, with the faults of all of them at once.
+//! [`parse`] reads text to a tree and never fails; [`expand`](mod@expand) puts macros, functions and imports in where they are
+//! called; [`check()`] resolves names, types and attach points; [`lower()`] writes the IR of what was checked. [`compile`] is the four in a
+//! row, with the faults of all of them at once.
 //!
 //! - Every fault is a diagnostic at the exact text, with a hint; what bpftrace has and weir has not is named so.
 //! - Pure: the binaries and functions that attach points name are asked of a [`World`].
@@ -20,6 +21,8 @@ pub mod ast;
 mod c;
 mod parser;
 
+mod expand;
+
 pub mod builtin;
 mod format;
 mod types;
@@ -34,9 +37,9 @@ mod limits;
 use weir_ir::{Module, World};
 use weir_source::{Diagnostic, Severity, SourceFile};
 
-pub use crate::check::{Checked, check};
+use crate::check::check;
 pub use crate::config::fault_of;
-pub use crate::lower::lower;
+use crate::lower::lower;
 pub use crate::parser::parse;
 
 /// What may be set outside of the script. A `config` block in it wins over the numbers, and `settings` over both.
@@ -73,15 +76,22 @@ pub fn compile(
     world: &dyn World,
 ) -> Result<(Module, Vec<Diagnostic>), Vec<Diagnostic>> {
     let (script, mut diagnostics) = parse(file);
-    let (checked, more) = check(&script, options, world);
+    let mut expanded = expand::expand(script, file, world);
+    let mut options = options.clone();
+    options.headers.append(&mut expanded.headers);
+    let (checked, more) = check(&expanded.script, &options, world);
+    diagnostics.append(&mut expanded.diagnostics);
     diagnostics.extend(more);
+    let origins = &expanded.origins;
+    diagnostics = diagnostics.into_iter().map(|diagnostic| origins.restore(diagnostic)).collect();
     // Where there are too many, errors are kept rather than warnings.
     diagnostics.sort_by_key(|d| d.severity == Severity::Warning);
     diagnostics.truncate(limits::DIAGNOSTICS_MAX);
     diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
+    diagnostics.dedup();
     let sound = diagnostics.iter().all(|d| d.severity == Severity::Warning);
     let Some(checked) = checked.filter(|_| sound) else { return Err(diagnostics) };
-    let module = lower(file, &script, &checked);
+    let module = lower(file, &expanded, &checked);
     for function in &module.functions {
         let (values, blocks) = (function.types.len(), function.blocks.len());
         if values > limits::FUNCTION_VALUES_MAX || blocks > limits::FUNCTION_BLOCKS_MAX {
@@ -90,8 +100,8 @@ pub fn compile(
                 limits::FUNCTION_VALUES_MAX,
                 limits::FUNCTION_BLOCKS_MAX
             );
-            diagnostics
-                .push(Diagnostic::error(function.span, message).with_hint("split it into several clauses"));
+            let span = origins.place(function.span);
+            diagnostics.push(Diagnostic::error(span, message).with_hint("split it into several clauses"));
             return Err(diagnostics);
         }
     }

@@ -10,6 +10,11 @@ pub(crate) const SCRIPT_BYTES_MAX: usize = 1 << 20;
 /// 2 MiB stack of a spawned thread.
 pub(crate) const NESTING_MAX: u32 = 128;
 
+/// Expressions that macros, functions and imports may make, levels of calls within calls, and files that are imported.
+pub(crate) const EXPANSION_NODES_MAX: usize = 1 << 17;
+pub(crate) const EXPANSION_DEPTH_MAX: usize = 32;
+pub(crate) const IMPORTS_MAX: usize = 64;
+
 /// Diagnostics that are kept; the ones after it help nobody.
 pub(crate) const DIAGNOSTICS_MAX: usize = 100;
 

@@ -10,6 +10,7 @@ mod block;
 mod call;
 mod double;
 mod expr;
+mod inline;
 mod looping;
 mod memory;
 mod network;
@@ -22,25 +23,29 @@ use weir_event::{Action, MapSchema, MapValue, Schema, Type};
 use weir_ir::{ActionId, Function, MapId, Module};
 use weir_source::SourceFile;
 
-use crate::ast::{Clause, Script};
+use crate::ast::Clause;
 use crate::check::{Checked, Target};
+use crate::expand::{Expanded, Origins};
 use crate::lower::block::{Blocks, Slot};
+use crate::lower::inline::Call;
 use crate::lower::looping::Loop;
 
 /// The IR of a script. Both must be of this file, and `checked` of this script.
-pub fn lower(file: &SourceFile, script: &Script, checked: &Checked) -> Module {
+pub(crate) fn lower(file: &SourceFile, expanded: &Expanded, checked: &Checked) -> Module {
     let mut actions = Actions::default();
     let mut functions = Vec::new();
-    for (clause, targets) in script.clauses.iter().zip(&checked.targets) {
+    for (clause, targets) in expanded.script.clauses.iter().zip(&checked.targets) {
         for target in targets {
             let mut lowering = Lowering {
                 file,
+                origins: &expanded.origins,
                 checked,
                 target,
                 actions: &mut actions,
                 blocks: Blocks::default(),
                 variables: Vec::new(),
                 loops: Vec::new(),
+                calls: Vec::new(),
             };
             functions.push(lowering.clause(clause));
         }
@@ -91,6 +96,7 @@ impl Actions {
 /// The lowering of one function.
 struct Lowering<'a> {
     file: &'a SourceFile,
+    origins: &'a Origins,
     checked: &'a Checked,
     target: &'a Target,
     actions: &'a mut Actions,
@@ -99,6 +105,8 @@ struct Lowering<'a> {
     variables: Vec<Slot>,
     /// Loops around what is being lowered, innermost last.
     loops: Vec<Loop>,
+    /// Functions around it, innermost last.
+    calls: Vec<Call>,
 }
 
 impl Lowering<'_> {
@@ -122,7 +130,7 @@ impl Lowering<'_> {
             trigger: self.target.trigger.clone(),
             types,
             blocks,
-            span: clause.span,
+            span: self.origins.place(clause.span),
         }
     }
 

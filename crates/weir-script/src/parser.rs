@@ -4,6 +4,7 @@
 //! the next `;` or `}` is skipped, and faults on the way are not reported, so that one slip gives one message and
 //! the rest of the script is still read. Knows no builtin, function or probe kind; only the shape.
 
+mod definition;
 mod expr;
 mod preamble;
 mod probe;
@@ -18,7 +19,6 @@ use crate::ast;
 use crate::lexer::Lexer;
 use crate::limits;
 use crate::token::{Token, TokenKind};
-use crate::unsupported::{self, Kind};
 
 /// Reads a script. The diagnostics are in the order of the text; there is no `Invalid` node without one.
 pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
@@ -38,6 +38,7 @@ pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
         depth: 0,
         ended: false,
         c: Vec::new(),
+        ends_in_value: false,
     };
     let mut script = parser.script();
     script.c = parser.c_text();
@@ -64,6 +65,8 @@ struct Parser<'a> {
     ended: bool,
     /// Where C text stands.
     c: Vec<Span>,
+    /// The statement read last has no `;`.
+    ends_in_value: bool,
 }
 
 impl Parser<'_> {
@@ -98,7 +101,7 @@ impl Parser<'_> {
                 } else {
                     script.config = Some(config);
                 }
-            } else if !self.unsupported_definition() {
+            } else if !self.definition(&mut script) {
                 script.clauses.extend(self.clause());
             }
         }
@@ -209,22 +212,6 @@ impl Parser<'_> {
         }
         self.recover();
         entry
-    }
-
-    /// Reports and skips what only bpftrace's preamble has. False if there is none here.
-    fn unsupported_definition(&mut self) -> bool {
-        let start = self.lexer.position;
-        let rest = &self.lexer.text[start..];
-        let word = &rest[..crate::lexer::word_length(rest)];
-        let after = rest[word.len()..].chars().next();
-        let Some(row) = unsupported::find(Kind::Definition, word) else { return false };
-        if after.is_some_and(|c| !c.is_whitespace()) {
-            return false;
-        }
-        self.fault(Span::new(start, start + word.len()), &row.message(), row.hint);
-        self.recovering = true;
-        self.skip_past_block();
-        true
     }
 
     // Tokens.

@@ -9,8 +9,6 @@ pub(crate) enum Kind {
     Probe,
     /// Looks like a call, but takes types.
     Operator,
-    /// Outside of clauses.
-    Definition,
     Setting,
 }
 
@@ -27,7 +25,7 @@ impl Unsupported {
             Kind::Function => format!("the function `{}`", self.name),
             Kind::Builtin => format!("the builtin `{}`", self.name),
             Kind::Probe => format!("`{}` probes", self.name),
-            Kind::Definition | Kind::Operator => format!("`{}`", self.name),
+            Kind::Operator => format!("`{}`", self.name),
             Kind::Setting => format!("the setting `{}`", self.name),
         };
         format!("not supported by weir yet: {what}")
@@ -54,7 +52,6 @@ const LATER: &str = "`printf` can print the number itself";
 const UNSAFE: &str = "weir does not act on the system it observes";
 const TYPES: &str = "`sizeof`, `offsetof` and casts are there";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
-const PLAIN: &str = "write the statements in each clause";
 const ONLY_SETTINGS: &str = "settings are max_strlen, max_map_keys, max_probes and missing_probes";
 
 pub(crate) const UNSUPPORTED: &[Unsupported] = &[
@@ -89,11 +86,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "bench", EVENTS),
     row(Kind::Operator, "typeof", TYPES),
     row(Kind::Operator, "typeinfo", TYPES),
-    row(Kind::Definition, "macro", PLAIN),
-    row(Kind::Definition, "fn", PLAIN),
-    row(Kind::Definition, "subprog", PLAIN),
-    row(Kind::Definition, "import", PLAIN),
-    row(Kind::Definition, "let", "a map comes to be by its first assignment"),
     row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
     row(Kind::Builtin, "cpid", IDENTITY),
@@ -120,7 +112,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "kptr", KERNEL),
     row(Kind::Function, "ksym", KERNEL),
     row(Kind::Function, "kstack", STACKS),
-    row(Kind::Function, "len", "count the entries with a map of their own"),
     row(Kind::Function, "memcmp", STRINGS),
     row(Kind::Function, "nsecs_boot", CLOCK),
     row(Kind::Function, "override", UNSAFE),

@@ -289,6 +289,8 @@ pub(crate) struct Walk<'a> {
     /// For jump targets and the like: the states remembered there, oldest first.
     remembered: Vec<Option<Vec<Remembered>>>,
     remembered_count: usize,
+    /// By instruction: a jump back goes round it that passes no `may_goto` and no callback. For precision alone.
+    in_bounded_loop: Vec<bool>,
     /// By number of [`Rounds`]: the node where they began, if it is remembered.
     rounds_entries: Vec<Option<usize>>,
     explored: u32,
@@ -304,6 +306,27 @@ pub(crate) struct Walk<'a> {
     pub(crate) context_reads: u32,
     /// Some access to a per-CPU value is more than an addition to it.
     pub(crate) needs_lane: bool,
+}
+
+/// By instruction: it lies between a jump back and its target, with no rounds in between.
+fn bounded_loops(ops: &[Op]) -> Vec<bool> {
+    let mut inside = vec![false; ops.len()];
+    for (at, op) in ops.iter().enumerate() {
+        let (Op::Jump { target } | Op::Branch { target, .. }) = *op else { continue };
+        if target <= at && !ops[target..=at].iter().any(begins_rounds) {
+            inside[target..=at].fill(true);
+        }
+    }
+    inside
+}
+
+/// What a round of a loop passes that need not be followed one by one.
+pub(crate) fn begins_rounds(op: &Op) -> bool {
+    match op {
+        Op::MayGoto { .. } => true,
+        Op::Call { helper } => helper.callback().is_some(),
+        _ => false,
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -351,6 +374,7 @@ impl<'a> Walk<'a> {
             nodes: Vec::new(),
             remembered,
             remembered_count: 0,
+            in_bounded_loop: bounded_loops(ops),
             rounds_entries: Vec::new(),
             explored: 0,
             explored_max,
@@ -455,7 +479,11 @@ impl<'a> Walk<'a> {
             Precision::Exact => false,
             Precision::Counted(_) | Precision::Merged => self.merge(path),
             Precision::Joined => self.join(path),
-            Precision::Rounds => self.join_rounds(path) || self.join(path),
+            Precision::Rounds => {
+                // A constant that counts a loop is what shows that it ends.
+                let is_counted = self.in_bounded_loop[path.at];
+                self.join_rounds(path) || if is_counted { self.merge(path) } else { self.join(path) }
+            }
         };
         if is_joined && self.covered(path)? {
             return Ok(true);

@@ -70,8 +70,8 @@ pub use crate::observe::{InsnStates, Place, States};
 pub use crate::rejection::{Rejection, RejectionKind};
 pub use crate::verified::{Function, InsnFacts, VerifiedProgram};
 
-use crate::decode::{At, Op, decode};
-use crate::explore::{Findings, Input, Precision, Seen, explore};
+use crate::decode::{At, decode};
+use crate::explore::{Findings, Input, Precision, Seen, begins_rounds, explore};
 use crate::functions::Functions;
 use crate::loops::Loops;
 use crate::numbers::Numbers;
@@ -173,7 +173,7 @@ fn findings(
 /// With the precision that the program needs: the verdict of the first run that accepts, else that of the run that
 /// knows most.
 fn judged(input: Input<'_>) -> At<Findings> {
-    if input.ops.iter().any(has_rounds) {
+    if input.ops.iter().any(begins_rounds) {
         let by_rounds = explore(input, Precision::Rounds);
         if by_rounds.is_ok() {
             return by_rounds;
@@ -211,15 +211,6 @@ fn judged(input: Input<'_>) -> At<Findings> {
 
 fn is_too_big(result: &At<Findings>) -> bool {
     result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
-}
-
-/// It begins rounds that need not be followed one by one.
-fn has_rounds(op: &Op) -> bool {
-    match op {
-        Op::MayGoto { .. } => true,
-        Op::Call { helper } => helper.callback().is_some(),
-        _ => false,
-    }
 }
 
 fn facts(seen: &Seen) -> InsnFacts {

@@ -79,6 +79,7 @@ impl<'a> Lower<'a> {
 
     fn get_string(&mut self, map: MapId, key: &[Value], bytes: u32) -> Held<'a> {
         let object = self.object(bytes);
+        self.padded.insert(object);
         let to = Place::Object(object, 0);
         if key.is_empty() {
             let value = self.scalar(map);
@@ -120,6 +121,19 @@ impl<'a> Lower<'a> {
         self.xor(result, mask);
         self.insts.push(Inst::Label(done));
         result
+    }
+
+    pub(super) fn map_next(&mut self, map: MapId, cursor: Value, bytes: u32) -> Held<'a> {
+        let object = self.object(bytes);
+        let cursor = match self.src(cursor) {
+            Src::Imm(imm) => Arg::Imm(imm),
+            Src::Reg(reg) => Arg::Reg(reg),
+        };
+        let (key, size) = (Place::Object(object, 8), Arg::Imm(bytes as i32 - 8));
+        self.call(helper::MAP_NEXT_KEY, &[Arg::Map(map.0), cursor, Arg::Place(key), size]);
+        self.store(Place::Object(object, 0), Src::Reg(R0));
+        self.padded.insert(object);
+        Held::Memory(object)
     }
 
     pub(super) fn map_has(&mut self, map: MapId, key: &[Value]) -> Reg {

@@ -12,6 +12,7 @@ use weir_ir::{Builtin, Op, Value, compared};
 
 use super::build::Arg;
 use super::{Held, Lower};
+use crate::limits;
 use crate::lir::{Inst, Label, ObjectId, Place, Reg, Src};
 
 /// `TASK_COMM_LEN`.
@@ -122,6 +123,7 @@ impl<'a> Lower<'a> {
             }
             to = to.plus(*bytes);
         }
+        self.padded.insert(object);
         Held::Memory(object)
     }
 
@@ -130,14 +132,24 @@ impl<'a> Lower<'a> {
         let object = self.string_object(of);
         let held = if ty.is_in_memory() {
             let out = self.object(ty.bytes());
-            let ends = matches!(ty, Type::Str { .. }).then(|| self.text_end());
-            for at in (0..ty.bytes()).step_by(8) {
+            let is_cut = matches!(ty, Type::Str { .. }) && !self.padded.contains(&object);
+            let end = is_cut.then(|| self.text_end());
+            // What lies in whole words goes word by word.
+            let whole = if offset % 8 == 0 { bytes - bytes % 8 } else { 0 };
+            let (to, from) = (Place::Object(out, 0), Place::Object(object, offset as i32));
+            self.in_loop(whole / 8, limits::UNROLLED_WORDS / 2, [to, from], |lower, [to, from]| {
+                let word = lower.fresh();
+                lower.load(word, from);
+                end.iter().for_each(|end| lower.cut_at_nul(word, end));
+                lower.store(to, Src::Reg(word));
+            });
+            for at in (whole..ty.bytes()).step_by(8) {
                 let to = Place::Object(out, at as i32);
                 match bytes.saturating_sub(at).min(8) {
                     0 => self.store(to, Src::Imm(0)),
                     some => {
                         let word = self.part_word(object, offset + at, some);
-                        ends.iter().for_each(|end| self.cut_at_nul(word, end));
+                        end.iter().for_each(|end| self.cut_at_nul(word, end));
                         self.store(to, Src::Reg(word));
                     }
                 }
@@ -157,7 +169,7 @@ impl<'a> Lower<'a> {
         TextEnd { ones, highs, rest: self.constant(-1) }
     }
 
-    /// Zeros behind the first NUL of a text, in its next word.
+    /// Zeros behind the first NUL of a text, in its next word. Without a branch: a verifier would follow both ways of each word.
     fn cut_at_nul(&mut self, word: Reg, end: &TextEnd) {
         self.alu(alu::AND, word, Src::Reg(end.rest));
         // The lowest bit that is set is the highest of the first byte that is 0.
@@ -168,18 +180,17 @@ impl<'a> Lower<'a> {
         self.alu(alu::XOR, not, Src::Imm(-1));
         self.alu(alu::AND, found, Src::Reg(not));
         self.alu(alu::AND, found, Src::Reg(end.highs));
-        let whole = self.label();
-        self.branch(jmp::JEQ, found, Src::Imm(0), whole);
-        // All bits below that byte.
+        // All bits below it; without one, all.
         let below = self.fresh();
-        self.mov_imm(below, 0);
-        self.alu(alu::SUB, below, Src::Reg(found));
-        self.alu(alu::AND, below, Src::Reg(found));
-        self.alu(alu::RSH, below, Src::Imm(7));
+        self.mov(below, found);
         self.alu(alu::SUB, below, Src::Imm(1));
+        self.alu(alu::XOR, found, Src::Imm(-1));
+        self.alu(alu::AND, below, Src::Reg(found));
+        // All bits below that byte, and whether the text goes on.
+        self.alu(alu::ARSH, below, Src::Imm(7));
         self.alu(alu::AND, word, Src::Reg(below));
-        self.mov_imm(end.rest, 0);
-        self.insts.push(Inst::Label(whole));
+        self.alu(alu::ARSH, below, Src::Imm(63));
+        self.alu(alu::AND, end.rest, Src::Reg(below));
     }
 
     /// 1 to 8 bytes of an object: memory is read in words that are aligned.

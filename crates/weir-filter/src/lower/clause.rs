@@ -74,7 +74,7 @@ impl Lowering<'_> {
     /// A map of one number.
     fn map(&mut self, name: &str) -> MapId {
         let value = MapValue::Plain(Type::U64);
-        self.maps.push(MapSchema { name: name.to_owned(), map_index: 0, key: None, value });
+        self.maps.push(MapSchema { name: name.to_owned(), map_index: 0, key: None, value, room: None });
         MapId(self.maps.len() as u32 - 1)
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use weir_event::ctype::TypeId;
-use weir_event::{Action, Field, MapSchema, MapValue, SiteName, StackForm, StackMode, Type, Word, schema};
+use weir_event::{
+    Action, Field, MapRoom, MapSchema, MapValue, SiteName, StackForm, StackMode, Type, Word, schema,
+};
 use weir_source::Span;
 
 use super::scan::{Token, scan};
@@ -109,7 +111,15 @@ impl<'a> Parser<'a> {
             }
             other => return Err(self.error(format!("`{other}` is nothing a map holds"))),
         };
-        Ok(MapSchema { name, map_index, key, value })
+        let room = match self.peek_word() {
+            Some(word @ ("entries" | "lru")) => {
+                let evicts = word == "lru";
+                self.word()?;
+                Some(MapRoom { entries: self.number()?, evicts })
+            }
+            _ => None,
+        };
+        Ok(MapSchema { name, map_index, key, value, room })
     }
 
     fn action(&mut self) -> Result<Action> {
@@ -459,7 +469,7 @@ impl<'a> Parser<'a> {
                 let event = EventId(self.number()?);
                 Ok(Op::Record { event, args: self.list('(', ')', Parser::value)? })
             }
-            "get" | "has" | "set" | "add_to" | "delete" | "aggregate" => self.map_op(word),
+            "get" | "has" | "next" | "set" | "add_to" | "delete" | "aggregate" => self.map_op(word),
             other => Err(self.error(format!("`{other}` is no operation"))),
         }
     }
@@ -505,6 +515,8 @@ impl<'a> Parser<'a> {
                 let value = self.value()?;
                 match word {
                     "set" => Op::MapSet { map, key, value },
+                    "next" if key.is_empty() => Op::MapNext { map, cursor: value },
+                    "next" => return Err(self.error("`next` takes a map without a key")),
                     _ => Op::MapAdd { map, key, delta: value },
                 }
             }

@@ -251,6 +251,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
             write!(out, "read_str {}, {}", Shown(address), Shown(limit))
         }
         Op::MapGet { map, key } => write!(out, "get {}", place(map, key)),
+        Op::MapNext { map, cursor } => write!(out, "next {}, {}", place(map, &[]), Shown(cursor)),
         Op::MapHas { map, key } => write!(out, "has {}", place(map, key)),
         Op::MapSet { map, key, value } => write!(out, "set {}, {}", place(map, key), Shown(value)),
         Op::MapAdd { map, key, delta } => write!(out, "add_to {}, {}", place(map, key), Shown(delta)),
@@ -342,6 +343,10 @@ impl Display for Shown<&MapSchema> {
             MapValue::Max { signed } => write!(out, " max {}", Shown(&int(*signed))),
             MapValue::Hist => write!(out, " hist"),
             MapValue::Lhist { min, max, step } => write!(out, " lhist {min} {max} {step}"),
+        }?;
+        match map.room {
+            Some(room) => write!(out, " {} {}", if room.evicts { "lru" } else { "entries" }, room.entries),
+            None => Ok(()),
         }
     }
 }

@@ -35,6 +35,8 @@ unsafe extern "C" {
         lane: u64,
     ) -> i64;
     fn weir_map_next(map: *const Descriptor, at: *mut Cursor, lane: u64) -> u64;
+    #[cfg(test)]
+    fn weir_map_next_key(map: *const Descriptor, at: u64, key: *mut u8, size: u64) -> u64;
     fn weir_declared_copy(to: *mut u8, size: u64, context: *const u64, which: u64) -> u64;
     #[cfg(test)]
     fn weir_get_current_comm(buffer: *mut u8, size: u64) -> i64;
@@ -259,6 +261,13 @@ pub(crate) fn map_next_address() -> u64 {
 
 pub(crate) fn declared_copy_address() -> u64 {
     weir_declared_copy as *const c_void as u64
+}
+
+/// The key that comes next behind a cursor, and the cursor behind it; 0 where none comes.
+#[cfg(test)]
+pub(crate) fn map_next_key(map: &Descriptor, at: u64, key: &mut [u8]) -> u64 {
+    // SAFETY: the function writes as many bytes as it is given.
+    unsafe { weir_map_next_key(map, at, key.as_mut_ptr(), key.len() as u64) }
 }
 
 /// Address of the next element's value, in `lane`, and its key.

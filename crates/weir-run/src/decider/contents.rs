@@ -97,6 +97,7 @@ impl Shown {
             map_index: first + self.map,
             key: self.key.as_ref().map(Shape::ty),
             value: MapValue::Plain(self.value.ty()),
+            room: None,
         }
     }
 

@@ -5,7 +5,10 @@
 
 use std::fmt::Write;
 
-use crate::ast::{Block, Clause, Expr, ExprKind, MapRef, Name, Probe, Script, Stmt, StmtKind};
+use crate::ast::{
+    Block, Clause, Definition, DefinitionKind, Expr, ExprKind, MapDeclaration, MapRef, Name, Probe, Script,
+    Stmt, StmtKind, TypeName,
+};
 
 /// The whole script, each line ended.
 pub fn print(script: &Script) -> String {
@@ -24,6 +27,9 @@ pub fn print(script: &Script) -> String {
                 }
             });
         }
+        script.imports.iter().for_each(|path| p.line(&format!("import {:?}", path.text)));
+        script.maps.iter().for_each(|map| p.map_declaration(map));
+        script.definitions.iter().for_each(|definition| p.definition(definition));
         script.clauses.iter().for_each(|clause| p.clause(clause));
     });
     printer.out
@@ -35,6 +41,35 @@ struct Printer {
 }
 
 impl Printer {
+    fn map_declaration(&mut self, declaration: &MapDeclaration) {
+        self.line(&format!("declare {} {}", declaration.map.text, declaration.kind.text));
+        self.below(|p| declaration.entries.iter().for_each(|entries| p.expr(entries)));
+    }
+
+    fn definition(&mut self, definition: &Definition) {
+        let typed =
+            |ty: &Option<TypeName>| ty.as_ref().map(|ty| format!(": {}", ty.text())).unwrap_or_default();
+        let params: Vec<String> = definition
+            .params
+            .iter()
+            .map(|param| format!("{}{}", param.name.text, typed(&param.ty)))
+            .collect();
+        let (word, result) = match &definition.kind {
+            DefinitionKind::Macro => ("macro", String::new()),
+            DefinitionKind::Function(result) => ("fn", typed(result)),
+        };
+        self.line(&format!("{word} {}({}){result}", definition.name.text, params.join(", ")));
+        self.below(|p| p.with_value(&definition.body, definition.value.as_deref()));
+    }
+
+    /// A block, and the value that it ends in.
+    fn with_value(&mut self, body: &Block, value: Option<&Expr>) {
+        self.block("body", body);
+        if let Some(value) = value {
+            self.over("value", &[value]);
+        }
+    }
+
     fn clause(&mut self, clause: &Clause) {
         self.line("clause");
         self.below(|p| {
@@ -79,8 +114,8 @@ impl Printer {
                     p.expr(value);
                 });
             }
-            StmtKind::If { condition, then, otherwise } => {
-                self.line("if");
+            StmtKind::If { condition, then, otherwise, is_static } => {
+                self.line(if *is_static { "if comptime" } else { "if" });
                 self.below(|p| {
                     p.expr(condition);
                     p.block("then", then);
@@ -94,10 +129,14 @@ impl Printer {
             StmtKind::For { variable, from, to, body } => {
                 self.loop_over(&format!("for {}", variable.text), &[from, to], body);
             }
+            StmtKind::ForMap { variable, map, body } => {
+                self.loop_over(&format!("for {} of {}", variable.text, map.text), &[], body);
+            }
             StmtKind::Unroll { count, body } => self.loop_over("unroll", &[count], body),
             StmtKind::Break => self.line("break"),
             StmtKind::Continue => self.line("continue"),
-            StmtKind::Return => self.line("return"),
+            StmtKind::Return(None) => self.line("return"),
+            StmtKind::Return(Some(value)) => self.over("return", &[value]),
             StmtKind::Invalid => self.line("invalid"),
         }
     }
@@ -137,6 +176,14 @@ impl Printer {
                 self.over(&format!("call {}", function.text), &args.iter().collect::<Vec<_>>());
             }
             ExprKind::Tuple(parts) => self.over("tuple", &parts.iter().collect::<Vec<_>>()),
+            ExprKind::Block { body, value } => {
+                self.line("block");
+                self.below(|p| p.with_value(body, value.as_deref()));
+            }
+            ExprKind::Inlined { function, body, .. } => {
+                self.line(&format!("inlined {}", function.text));
+                self.below(|p| p.block("body", body));
+            }
             ExprKind::Part { tuple, index } => self.over(&format!("part {index}"), &[tuple]),
             ExprKind::Field(name) => self.line(&format!("field {name}")),
             ExprKind::Deref(operand) => self.over("dereference", &[operand]),

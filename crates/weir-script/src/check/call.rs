@@ -29,6 +29,7 @@ impl Checker<'_> {
                 FunctionKind::Str => self.str(call, args),
                 FunctionKind::Delete => self.delete(args),
                 FunctionKind::HasKey => self.has_key(args),
+                FunctionKind::Len => self.len(args),
                 FunctionKind::Clear | FunctionKind::Zero => self.whole_map(name, &args[0]),
                 FunctionKind::Exit => self.exit(args),
                 FunctionKind::Time => self.time(args),
@@ -460,6 +461,22 @@ impl Checker<'_> {
             }
         }
         self.use_with_key(index, &args[1]);
+        Ty::Value(Type::I64)
+    }
+
+    fn len(&mut self, args: &[Expr]) -> Ty {
+        let map = match &args[0].kind {
+            ExprKind::Map(map) if map.keys.is_empty() => map.clone(),
+            _ => {
+                self.look_over(&args[0]);
+                let message = "`len` takes a map without a key";
+                self.error(args[0].span, message, "write `len(@name)`");
+                return Ty::Value(Type::I64);
+            }
+        };
+        if let Some(index) = self.with_keys(&map, "`len` is for maps with keys") {
+            self.known_value(index, map.name.span);
+        }
         Ty::Value(Type::I64)
     }
 

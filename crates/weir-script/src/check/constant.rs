@@ -1,6 +1,6 @@
 //! Values that are known before the program runs.
 
-use crate::ast::{BinaryOp, Expr, ExprKind};
+use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::c::{Declarations, Named};
 use crate::lexer::number_value;
 
@@ -37,6 +37,9 @@ pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
             _ => None,
         },
         ExprKind::Param(index) => param_number(*index, &known.params),
+        ExprKind::Block { body, value: Some(value) } if body.stmts.is_empty() => constant(value, known),
+        ExprKind::Unary { op: UnaryOp::Not, operand } => Some(i128::from(constant(operand, known)? == 0)),
+        ExprKind::Unary { op: UnaryOp::Negate, operand } => constant(operand, known).map(|value| -value),
         ExprKind::ParamCount => Some(known.params.len() as i128),
         ExprKind::Binary { op, left, right, .. } => {
             let (left, right) = (constant(left, known)?, constant(right, known)?);
@@ -47,6 +50,14 @@ pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
                 BinaryOp::Div => left.checked_div(right)?,
                 BinaryOp::BitOr => left | right,
                 BinaryOp::BitAnd => left & right,
+                BinaryOp::Eq => i128::from(left == right),
+                BinaryOp::Ne => i128::from(left != right),
+                BinaryOp::Lt => i128::from(left < right),
+                BinaryOp::Le => i128::from(left <= right),
+                BinaryOp::Gt => i128::from(left > right),
+                BinaryOp::Ge => i128::from(left >= right),
+                BinaryOp::LogicalAnd => i128::from(left != 0 && right != 0),
+                BinaryOp::LogicalOr => i128::from(left != 0 || right != 0),
                 BinaryOp::Shl if (0..63).contains(&right) => left.checked_mul(1 << right)?,
                 _ => return None,
             };
@@ -79,6 +90,9 @@ pub(crate) fn constant_string<'a>(expr: &'a Expr, known: &'a Known) -> Option<&'
             Named::Text(text) => Some(text),
             _ => None,
         },
+        ExprKind::Block { body, value: Some(value) } if body.stmts.is_empty() => {
+            constant_string(value, known)
+        }
         ExprKind::Call { function, args } if function.text == "str" => match args.as_slice() {
             [Expr { kind: ExprKind::Param(index), .. }] => {
                 Some(known.params.get(*index as usize - 1).map_or("", String::as_str))

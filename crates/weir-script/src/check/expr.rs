@@ -49,6 +49,8 @@ impl Checker<'_> {
             ExprKind::OffsetOf { ty, path } => self.offset_of(expr, ty, path),
             ExprKind::Call { function, args } => self.call(expr, function, args),
             ExprKind::Tuple(parts) => self.tuple(parts, expr.span),
+            ExprKind::Block { body, value } => self.valued_block(body, value.as_deref()),
+            ExprKind::Inlined { function, body, result } => self.inlined(function, body, result.as_ref()),
             ExprKind::Part { tuple, index } => self.part(expr.span, tuple, *index),
             ExprKind::Field(name) => self.field(name, expr.span),
             ExprKind::Invalid => Ty::Unknown,
@@ -62,14 +64,17 @@ impl Checker<'_> {
             Ty::Unknown => None,
             Ty::None => {
                 let name = match &expr.kind {
-                    ExprKind::Call { function, .. } => format!("`{}()`", function.text),
+                    ExprKind::Call { function, .. } | ExprKind::Inlined { function, .. } => {
+                        format!("`{}()`", function.text)
+                    }
+                    ExprKind::Block { .. } => "the block".to_string(),
                     _ => "this expression".to_string(),
                 };
-                self.error(
-                    expr.span,
-                    &format!("{name} gives no value"),
-                    "write it as a statement of its own",
-                );
+                let hint = match &expr.kind {
+                    ExprKind::Block { .. } => "the value is its last expression, without a `;`",
+                    _ => "write it as a statement of its own",
+                };
+                self.error(expr.span, &format!("{name} gives no value"), hint);
                 None
             }
         }
@@ -466,23 +471,22 @@ impl Checker<'_> {
             types.push(ty);
         }
         match types.into_iter().collect::<Option<Vec<_>>>() {
-            Some(types) => {
-                let ty = Type::Tuple(types);
-                let (levels, leaves) = (levels(&ty), weir_ir::leaves(&ty).len());
-                if levels > limits::TUPLE_LEVELS_MAX || leaves > limits::TUPLE_LEAVES_MAX {
-                    let message = format!("the tuple has {leaves} parts in {levels} levels");
-                    let hint = format!(
-                        "at most {} in {} are possible",
-                        limits::TUPLE_LEAVES_MAX,
-                        limits::TUPLE_LEVELS_MAX
-                    );
-                    self.error(span, &message, &hint);
-                    return Ty::Unknown;
-                }
-                Ty::Value(ty)
-            }
+            Some(types) => self.tuple_of(types, span),
             None => Ty::Unknown,
         }
+    }
+
+    pub(super) fn tuple_of(&mut self, types: Vec<Type>, span: Span) -> Ty {
+        let ty = Type::Tuple(types);
+        let (levels, leaves) = (levels(&ty), weir_ir::leaves(&ty).len());
+        if levels > limits::TUPLE_LEVELS_MAX || leaves > limits::TUPLE_LEAVES_MAX {
+            let message = format!("the tuple has {leaves} parts in {levels} levels");
+            let hint =
+                format!("at most {} in {} are possible", limits::TUPLE_LEAVES_MAX, limits::TUPLE_LEVELS_MAX);
+            self.error(span, &message, &hint);
+            return Ty::Unknown;
+        }
+        Ty::Value(ty)
     }
 
     fn part(&mut self, span: Span, tuple: &Expr, index: u64) -> Ty {

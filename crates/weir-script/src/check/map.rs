@@ -1,6 +1,6 @@
 //! What is known of each script map: its key, its value, and where that was learnt.
 
-use weir_event::{MapSchema, MapValue, Type};
+use weir_event::{MapRoom, MapSchema, MapValue, Type};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Expr, MapRef};
@@ -21,6 +21,7 @@ pub(crate) struct MapState {
     pub value_span: Span,
     /// Some assignment was seen, understood or not.
     pub assigned: bool,
+    pub room: Option<MapRoom>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -39,7 +40,7 @@ impl MapState {
         };
         // SANITY: `finish` reports a map without a value, and then there is no module.
         let value = self.value.clone().expect("the value of a checked map is known");
-        MapSchema { name: self.name.clone(), map_index: 0, key, value }
+        MapSchema { name: self.name.clone(), map_index: 0, key, value, room: self.room }
     }
 
     /// Where and why key or value are more than a map takes.
@@ -81,6 +82,7 @@ impl Checker<'_> {
             value: None,
             value_span: map.name.span,
             assigned: false,
+            room: self.rooms.get(&map.name.text).copied(),
         });
         self.changed = true;
         Some(self.maps.len() - 1)
@@ -226,6 +228,37 @@ impl Checker<'_> {
                 Ty::Unknown
             }
         }
+    }
+
+    /// The types of the map's keys and values, where a `for` can go over it.
+    pub(super) fn entry_of(&mut self, map: &MapRef) -> Option<(Type, Type)> {
+        let index = self.with_keys(map, "`for` goes over maps with keys")?;
+        let value = self.known_value(index, map.name.span)?;
+        let Some(ty) = types::readable(&value) else {
+            let kind = describe_map(&value, &self.types);
+            let message = format!("`{}` holds {kind} and has no single value", map.name.text);
+            self.error(
+                map.span,
+                &message,
+                "`for` goes over maps that hold numbers, strings, pointers or tuples",
+            );
+            return None;
+        };
+        match &self.maps[index].key {
+            Key::Keyed(key) => Some((key.clone(), ty)),
+            Key::Unknown | Key::Scalar => None,
+        }
+    }
+
+    /// A map that must have keys.
+    pub(super) fn with_keys(&mut self, map: &MapRef, hint: &str) -> Option<usize> {
+        let index = self.map_index(map)?;
+        if self.maps[index].key == Key::Scalar {
+            let message = format!("`{}` has no keys", map.name.text);
+            self.error(map.span, &message, hint);
+            return None;
+        }
+        Some(index)
     }
 
     /// What the map holds; an error if nothing is ever assigned to it.

@@ -430,6 +430,21 @@ impl Checker<'_> {
 
     /// A type that a variable is declared with.
     pub(super) fn declared(&mut self, name: &TypeName) -> Option<Type> {
+        if name.base == TypeBase::Name("string".to_string())
+            && let Some(bytes) = match name.suffixes.as_slice() {
+                [] => Some(self.settings.max_strlen),
+                [TypeSuffix::Array(bytes)] => Some(*bytes),
+                _ => None,
+            }
+        {
+            let (least, most) = (1, limits::MAX_STRLEN_RANGE.1 as u32);
+            if !(least..=most).contains(&bytes) {
+                let message = format!("a string of {bytes} bytes: it has {least} to {most}");
+                self.error(name.span, &message, "such as `string[64]`, its end included");
+                return None;
+            }
+            return Some(Type::Str { bytes: types::string_bytes(u64::from(bytes) - 1) });
+        }
         let id = self.type_id(name)?;
         match self.types.get(id) {
             CType::Int { signed, .. } | CType::Enum(Enum { signed, .. }) => {

@@ -15,8 +15,13 @@ use weir_source::nearest;
 impl Checker<'_> {
     pub(super) fn block(&mut self, block: &Block) {
         self.scopes.push(Vec::new());
-        block.stmts.iter().for_each(|stmt| self.stmt(stmt));
+        self.stmts(block);
         self.scopes.pop();
+    }
+
+    /// In the scope around it.
+    pub(super) fn stmts(&mut self, block: &Block) {
+        block.stmts.iter().for_each(|stmt| self.stmt(stmt));
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
@@ -31,7 +36,15 @@ impl Checker<'_> {
             StmtKind::AssignVariable { variable, op, value } => self.assign_variable(variable, *op, value),
             StmtKind::AssignMap { map, op: None, value } => self.assign_map(map, value),
             StmtKind::AssignMap { map, op: Some(op), value } => self.update_map(map, *op, value),
-            StmtKind::If { condition, then, otherwise } => {
+            StmtKind::If { condition, then, otherwise, is_static: true } => {
+                let otherwise = otherwise.as_ref();
+                match self.static_condition(condition) {
+                    Some(true) => self.block(then),
+                    Some(false) => otherwise.into_iter().for_each(|block| self.block(block)),
+                    None => {}
+                }
+            }
+            StmtKind::If { condition, then, otherwise, .. } => {
                 self.condition(condition, "the condition of `if`");
                 self.block(then);
                 if let Some(otherwise) = otherwise {
@@ -44,13 +57,15 @@ impl Checker<'_> {
                 self.loop_body(body);
             }
             StmtKind::For { variable, from, to, body } => self.for_stmt(variable, from, to, body),
+            StmtKind::ForMap { variable, map, body } => self.for_map_stmt(variable, map, body),
             StmtKind::Unroll { count, body } => {
                 self.unroll_count(count);
                 self.loop_body(body);
             }
             StmtKind::Break => self.in_loop("break", stmt.span),
             StmtKind::Continue => self.in_loop("continue", stmt.span),
-            StmtKind::Return | StmtKind::Invalid => {}
+            StmtKind::Return(value) => self.return_stmt(value.as_ref()),
+            StmtKind::Invalid => {}
         }
     }
 
@@ -76,6 +91,23 @@ impl Checker<'_> {
         self.scopes.push(Vec::new());
         self.let_stmt(variable, None, None);
         self.variables.entry(variable.span.start).or_insert(Type::I64);
+        self.loop_body(body);
+        self.scopes.pop();
+    }
+
+    /// The variable is a key and its value.
+    fn for_map_stmt(&mut self, variable: &Name, map: &Name, body: &Block) {
+        let map = MapRef { name: map.clone(), keys: Vec::new(), span: map.span };
+        let entry = self.entry_of(&map);
+        self.scopes.push(Vec::new());
+        self.let_stmt(variable, None, None);
+        if let Some((key, value)) = entry
+            && let Ty::Value(ty) = self.tuple_of(vec![key, value], map.span)
+            && self.variables.get(&variable.span.start) != Some(&ty)
+        {
+            self.variables.insert(variable.span.start, ty);
+            self.changed = true;
+        }
         self.loop_body(body);
         self.scopes.pop();
     }

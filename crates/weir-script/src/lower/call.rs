@@ -33,6 +33,19 @@ impl Lowering<'_> {
                 ends.extend(self.jump(Vec::new()));
                 self.merge(ends, scope, &[]);
             }
+            ExprKind::Block { body, value } => {
+                let scope = self.variables.len();
+                self.stmts(body);
+                if let Some(value) = value
+                    && self.blocks.is_reachable()
+                {
+                    self.effect_of(value);
+                }
+                self.variables.truncate(scope);
+            }
+            ExprKind::Inlined { body, .. } => {
+                self.inlined(body);
+            }
             _ => {
                 self.expr(expr);
             }
@@ -47,6 +60,10 @@ impl Lowering<'_> {
                 let map = self.map_id(&map_arg(&args[0]).name.text);
                 let key = self.key(map, &args[1..]);
                 Operand::one(self.blocks.value(Op::MapHas { map, key }, Type::I64), Type::I64)
+            }
+            Some(FunctionKind::Len) => {
+                let map = self.map_id(&map_arg(&args[0]).name.text);
+                Operand::one(self.count_entries(call.span, map), Type::I64)
             }
             Some(FunctionKind::Strncmp) => {
                 let (left, right) = (self.expr(&args[0]), self.expr(&args[1]));

@@ -88,6 +88,14 @@ impl Lowering<'_> {
                 let items = items.iter().map(|item| self.expr(item)).collect();
                 tuple(items)
             }
+            ExprKind::Block { body, value } => {
+                let value = self.valued_block(body, value.as_deref());
+                self.value_or_none(value)
+            }
+            ExprKind::Inlined { body, .. } => {
+                let value = self.inlined(body);
+                self.value_or_none(value)
+            }
             ExprKind::Part { tuple, index } => {
                 let tuple = self.expr(tuple);
                 let Type::Tuple(of) = &tuple.ty else { unreachable!("the check wants a tuple") };
@@ -482,7 +490,12 @@ impl Lowering<'_> {
             return Operand::one(self.blocks.value(Op::MapGet { map, key }, ty.clone()), ty);
         }
         let of = self.blocks.value(Op::MapGet { map, key }, types::object(ty.bytes()));
-        let (mut offset, mut values) = (0, Vec::new());
+        self.parts_of(of, 0, ty)
+    }
+
+    /// What lies in an object from `offset` on, one part after the other.
+    pub(super) fn parts_of(&mut self, of: Value, mut offset: u32, ty: Type) -> Operand {
+        let mut values = Vec::new();
         for part in parts(&ty) {
             let bytes = part.bytes();
             values.push(self.blocks.value(Op::Part { of, offset, bytes }, part));

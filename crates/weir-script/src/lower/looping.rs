@@ -5,15 +5,21 @@
 //! where the round ends, `break` where the loop does. A round that the run may not have is reported ([`Action::LoopEnded`]), and
 //! the run ends there: what the loop was to find out is not known.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use weir_event::{Action, Type};
-use weir_ir::{BinOp, CmpOp, Op, Value};
+use weir_ir::{BinOp, CmpOp, MapId, Op, Value};
+use weir_source::Span;
 
 use crate::ast::{Block, Expr, ExprKind, Name, Stmt, StmtKind, children};
 use crate::check::constant;
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, Slot};
+use crate::types;
+
+/// Bytes of the cursor before the key that [`Op::MapNext`] gives.
+const CURSOR_BYTES: u32 = 8;
 
 /// What waits for the end of a round, or of the loop.
 pub(super) struct Loop {
@@ -27,13 +33,16 @@ type Ways = (Vec<Edge>, Vec<Edge>);
 /// A name that no variable of a script has: the number of a `for` loop's round.
 const ROUND: &str = "";
 
+/// The same: how many entries `len` has come by.
+const COUNT: &str = "#";
+
 impl Lowering<'_> {
     pub(super) fn while_stmt(&mut self, stmt: &Stmt, condition: &Expr, body: &Block) {
         let mut assigned = HashSet::new();
         of_expr(condition, &mut assigned);
         of_block(body, &mut assigned);
         self.loop_stmt(
-            stmt,
+            stmt.span,
             &assigned,
             &mut |this| this.condition(condition),
             &mut |this| this.block(body),
@@ -60,6 +69,80 @@ impl Lowering<'_> {
                 .expect("a loop's variable has a type");
             this.variables.push(Slot { name: variable.text.clone(), ty, values: vec![round] });
         });
+    }
+
+    /// Its value is asked for apart from the key: what is gone by then reads as 0.
+    pub(super) fn for_map_stmt(&mut self, stmt: &Stmt, variable: &Name, map: &Name, body: &Block) {
+        let map = self.map_id(&map.text);
+        let mut assigned = HashSet::from([ROUND]);
+        of_block(body, &mut assigned);
+        self.over_map(stmt.span, map, &assigned, &mut |this, next| {
+            // SANITY: the check refuses a map without keys.
+            let key = this.checked.maps[map.0 as usize].key.clone().expect("a map with keys");
+            let key = this.parts_of(next, CURSOR_BYTES, key);
+            let value = this.read_map(map, key.values.clone());
+            let ty = Type::Tuple(vec![key.ty, value.ty]);
+            let values = key.values.into_iter().chain(value.values).collect();
+            this.variables.push(Slot { name: variable.text.clone(), ty, values });
+            this.block(body);
+        });
+    }
+
+    /// How many entries a map has.
+    pub(super) fn count_entries(&mut self, span: Span, map: MapId) -> Value {
+        let scope = self.variables.len();
+        let none = self.int(0, Type::I64).value();
+        self.variables.push(Slot { name: COUNT.to_owned(), ty: Type::I64, values: vec![none] });
+        self.over_map(span, map, &HashSet::from([ROUND, COUNT]), &mut |this, _| {
+            let one = this.int(1, Type::I64).value();
+            let more = Op::Bin(BinOp::Add, this.variables[scope].values[0], one);
+            this.variables[scope].values = vec![this.blocks.value(more, Type::I64)];
+        });
+        let count = self.variables[scope].values[0];
+        self.variables.truncate(scope);
+        count
+    }
+
+    /// A loop with the entries of a map; `body` is given what [`Op::MapNext`] gives of each.
+    fn over_map(
+        &mut self,
+        span: Span,
+        map: MapId,
+        assigned: &HashSet<&str>,
+        body: &mut dyn FnMut(&mut Self, Value),
+    ) {
+        let scope = self.variables.len();
+        // SANITY: the check refuses a map without keys.
+        let key_bytes = self.checked.maps[map.0 as usize].key.as_ref().expect("a map with keys").bytes();
+        let start = self.int(0, Type::U64).value();
+        self.variables.push(Slot { name: ROUND.to_owned(), ty: Type::U64, values: vec![start] });
+        let found = Cell::new(None);
+        self.loop_stmt(
+            span,
+            assigned,
+            &mut |this| {
+                let next = Op::MapNext { map, cursor: this.variables[scope].values[0] };
+                let next = this.blocks.value(next, types::object(CURSOR_BYTES + key_bytes));
+                let cursor =
+                    this.blocks.value(Op::Part { of: next, offset: 0, bytes: CURSOR_BYTES }, Type::U64);
+                found.set(Some((next, cursor)));
+                let zero = this.int(0, Type::U64).value();
+                let is_one = this.blocks.value(Op::Cmp(CmpOp::Ne, cursor, zero), Type::I64);
+                let (yes, no) = this.branch(is_one);
+                (vec![yes], vec![no])
+            },
+            &mut |this| {
+                // SANITY: it was set before the round.
+                let (next, _) = found.get().expect("an entry was found");
+                body(this, next);
+                this.variables.truncate(scope + 1);
+            },
+            &mut |this| {
+                let (_, cursor) = found.get().expect("an entry was found");
+                this.variables[scope].values = vec![cursor];
+            },
+        );
+        self.variables.truncate(scope);
     }
 
     /// The rounds are the same as if they were written one after the other.
@@ -93,7 +176,7 @@ impl Lowering<'_> {
         self.variables.push(Slot { name: ROUND.to_owned(), ty: Type::I64, values: vec![from] });
         let round = |this: &Self| this.variables[scope].values[0];
         self.loop_stmt(
-            stmt,
+            stmt.span,
             &assigned,
             &mut |this| {
                 let is_before = Op::Cmp(CmpOp::SLt, round(this), to);
@@ -118,7 +201,7 @@ impl Lowering<'_> {
     /// A loop that assigns to these variables: `asks` whether there is a round, `body` is one, `ends` is after each.
     fn loop_stmt(
         &mut self,
-        stmt: &Stmt,
+        span: Span,
         assigned: &HashSet<&str>,
         asks: &mut dyn FnMut(&mut Self) -> Ways,
         body: &mut dyn FnMut(&mut Self),
@@ -131,8 +214,9 @@ impl Lowering<'_> {
         let may_loop = self.blocks.value(Op::MayLoop, Type::I64);
         let (goes_on, is_over) = self.branch(may_loop);
         self.merge(vec![is_over], scope, &[]);
-        let (clause, start) = (self.target.name.clone(), stmt.span.start);
-        let line = 1 + self.file.text[..start as usize].matches('\n').count() as u32;
+        let (clause, start) = (self.target.name.clone(), span.start);
+        let place = self.origins.place(span).start;
+        let line = 1 + self.file.text[..place as usize].matches('\n').count() as u32;
         self.emit_at(start, Action::LoopEnded { clause, line }, Vec::new());
         self.blocks.finish();
         self.merge(vec![goes_on], scope, &[]);
@@ -166,7 +250,7 @@ fn of_stmt<'a>(stmt: &'a Stmt, names: &mut HashSet<&'a str>) {
         StmtKind::AssignMap { map, value, .. } => {
             map.keys.iter().chain([value]).for_each(|expr| of_expr(expr, names));
         }
-        StmtKind::If { condition, then, otherwise } => {
+        StmtKind::If { condition, then, otherwise, .. } => {
             of_expr(condition, names);
             of_block(then, names);
             otherwise.iter().for_each(|block| of_block(block, names));
@@ -183,8 +267,9 @@ fn of_stmt<'a>(stmt: &'a Stmt, names: &mut HashSet<&'a str>) {
             of_expr(count, names);
             of_block(body, names);
         }
-        StmtKind::Block(block) => of_block(block, names),
-        StmtKind::Break | StmtKind::Continue | StmtKind::Return | StmtKind::Invalid => {}
+        StmtKind::Block(block) | StmtKind::ForMap { body: block, .. } => of_block(block, names),
+        StmtKind::Return(value) => value.iter().for_each(|value| of_expr(value, names)),
+        StmtKind::Break | StmtKind::Continue | StmtKind::Invalid => {}
     }
 }
 
@@ -193,6 +278,9 @@ fn of_expr<'a>(expr: &'a Expr, names: &mut HashSet<&'a str>) {
         && let ExprKind::Variable(name) = &target.kind
     {
         names.insert(name);
+    }
+    if let ExprKind::Block { body, .. } | ExprKind::Inlined { body, .. } = &expr.kind {
+        of_block(body, names);
     }
     children(&expr.kind).into_iter().for_each(|child| of_expr(child, names));
 }

@@ -13,13 +13,18 @@ impl Lowering<'_> {
     /// A block in a scope of its own. What follows a `return` or `exit()` is left out.
     pub(super) fn block(&mut self, block: &Block) {
         let scope = self.variables.len();
+        self.stmts(block);
+        self.variables.truncate(scope);
+    }
+
+    /// In the scope around it.
+    pub(super) fn stmts(&mut self, block: &Block) {
         for stmt in &block.stmts {
             if !self.blocks.is_reachable() {
                 break;
             }
             self.stmt(stmt);
         }
-        self.variables.truncate(scope);
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
@@ -32,14 +37,24 @@ impl Lowering<'_> {
             }
             StmtKind::AssignMap { map, op: None, value } => self.assign_map(map, value),
             StmtKind::AssignMap { map, op: Some(op), value } => self.update_map(map, *op, value),
-            StmtKind::If { condition, then, otherwise } => self.if_stmt(condition, then, otherwise.as_ref()),
+            StmtKind::If { condition, then, otherwise, is_static: true } => {
+                match (self.checked.statics[&condition.span.start], otherwise) {
+                    (true, _) => self.block(then),
+                    (false, Some(otherwise)) => self.block(otherwise),
+                    (false, None) => {}
+                }
+            }
+            StmtKind::If { condition, then, otherwise, .. } => {
+                self.if_stmt(condition, then, otherwise.as_ref());
+            }
             StmtKind::Block(block) => self.block(block),
             StmtKind::While { condition, body } => self.while_stmt(stmt, condition, body),
             StmtKind::For { variable, from, to, body } => self.for_stmt(stmt, variable, (from, to), body),
+            StmtKind::ForMap { variable, map, body } => self.for_map_stmt(stmt, variable, map, body),
             StmtKind::Unroll { count, body } => self.unroll_stmt(stmt, count, body),
             StmtKind::Break => self.leave_round(true),
             StmtKind::Continue => self.leave_round(false),
-            StmtKind::Return => self.blocks.finish(),
+            StmtKind::Return(value) => self.return_stmt(value.as_ref()),
             StmtKind::Invalid => unreachable!("a script with a fault is not lowered"),
         }
     }
@@ -100,7 +115,7 @@ impl Lowering<'_> {
     }
 
     /// The value of a variable that was declared and not assigned.
-    fn zero(&mut self, ty: Type) -> Value {
+    pub(super) fn zero(&mut self, ty: Type) -> Value {
         let op = match &ty {
             Type::Str { .. } | Type::Object { .. } | Type::Inet => Op::Str(String::new()),
             // No site has this cookie.

@@ -236,6 +236,11 @@ impl Parser<'_> {
             TokenKind::Map => return self.map(),
             TokenKind::Ident => return self.word(),
             TokenKind::Punct("(") => return self.parenthesis(),
+            TokenKind::Punct("{") => {
+                let (body, value) = self.valued_block();
+                let span = body.span;
+                return self.node(ExprKind::Block { body, value }, span);
+            }
             _ => {
                 let found = self.found();
                 self.fault(

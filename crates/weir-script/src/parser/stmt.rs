@@ -64,12 +64,9 @@ impl Parser<'_> {
     /// Takes the `;`. Where it is missing, says so and goes on with what follows. Returns where the statement ends.
     fn end_of_stmt(&mut self, needs_end: bool) -> Span {
         let next = self.peek_span();
-        if self.recovering
-            || !needs_end
-            || self.eat(";")
-            || self.peek().is("}")
-            || *self.peek() == TokenKind::Eof
-        {
+        let is_ended = self.recovering || !needs_end || self.eat(";");
+        self.ends_in_value = !is_ended;
+        if is_ended || self.peek().is("}") || *self.peek() == TokenKind::Eof {
             return Span { start: next.start, end: next.start };
         }
         let found = self.found();
@@ -81,11 +78,16 @@ impl Parser<'_> {
     }
 
     fn if_stmt(&mut self) -> StmtKind {
+        let next = self.peek_at(1).clone();
+        let is_static = next.kind == TokenKind::Ident && self.text_of(next.span) == "comptime";
+        if is_static {
+            self.bump();
+        }
         let Some((condition, then)) = self.expr_and_block("the condition of `if`") else {
             return StmtKind::Invalid;
         };
         let otherwise = self.otherwise();
-        StmtKind::If { condition, then, otherwise }
+        StmtKind::If { condition, then, otherwise, is_static }
     }
 
     /// What stands before a block is unreadable; the block may not be. False if there is none.
@@ -136,14 +138,18 @@ impl Parser<'_> {
             return StmtKind::Invalid;
         }
         match (head, self.braced("the range of `for`")) {
-            (Some((variable, from, to)), Some(body)) => StmtKind::For { variable, from, to, body },
+            (Some((variable, Over::Range(range))), Some(body)) => {
+                let (from, to) = *range;
+                StmtKind::For { variable, from, to, body }
+            }
+            (Some((variable, Over::Map(map))), Some(body)) => StmtKind::ForMap { variable, map, body },
             _ => StmtKind::Invalid,
         }
     }
 
-    /// `($i : 0..10)`, or the same without round brackets.
-    fn for_head(&mut self) -> Option<(Name, Expr, Expr)> {
-        const HINT: &str = "write `for ($i : 0..10) { … }`";
+    /// `($i : 0..10)` or `($kv : @map)`, or the same without round brackets.
+    fn for_head(&mut self) -> Option<(Name, Over)> {
+        const HINT: &str = "write `for ($i : 0..10) { … }` or `for ($kv : @map) { … }`";
         let has_bracket = self.eat("(");
         let token = self.bump();
         if token.kind != TokenKind::Variable {
@@ -154,24 +160,21 @@ impl Parser<'_> {
         if !self.expect(":", "after the variable of `for`") {
             return None;
         }
-        if *self.peek() == TokenKind::Map {
-            let span = self.peek_span();
-            self.fault(
-                span,
-                "not supported by weir yet: `for` over a map",
-                "print it, or keep its keys in numbers from 0 on",
-            );
+        let end = if has_bracket { ")" } else { "{" };
+        let over = if *self.peek() == TokenKind::Map && self.peek_at(1).kind.is(end) {
+            let span = self.bump().span;
+            Over::Map(Name { text: self.text_of(span), span })
+        } else {
+            let from = self.expr();
+            if self.recovering || !self.expect("..", "between the ends of the range") {
+                return None;
+            }
+            Over::Range(Box::new((from, self.expr())))
+        };
+        if self.recovering || has_bracket && !self.expect(")", "after what `for` goes over") {
             return None;
         }
-        let from = self.expr();
-        if self.recovering || !self.expect("..", "between the ends of the range") {
-            return None;
-        }
-        let to = self.expr();
-        if self.recovering || has_bracket && !self.expect(")", "after the range of `for`") {
-            return None;
-        }
-        Some((variable, from, to))
+        Some((variable, over))
     }
 
     fn otherwise(&mut self) -> Option<Block> {
@@ -222,11 +225,8 @@ impl Parser<'_> {
 
     fn return_stmt(&mut self) -> StmtKind {
         self.bump();
-        if !self.peek().is(";") && !self.peek().is("}") && *self.peek() != TokenKind::Eof {
-            let span = self.peek_span();
-            self.fault(span, "a probe's block returns no value", "write `return;`");
-        }
-        StmtKind::Return
+        let has_value = !self.peek().is(";") && !self.peek().is("}") && *self.peek() != TokenKind::Eof;
+        StmtKind::Return(has_value.then(|| self.expr()))
     }
 
     /// `_ =`, which has what follows evaluated and its value left.
@@ -270,6 +270,12 @@ impl Parser<'_> {
             Place::Map(map) => StmtKind::AssignMap { map, op, value },
         }
     }
+}
+
+/// What a `for` goes over.
+enum Over {
+    Range(Box<(Expr, Expr)>),
+    Map(Name),
 }
 
 enum Place {

@@ -16,6 +16,8 @@ mod first;
 mod flight;
 mod floats;
 mod follow;
+mod imports;
+mod language;
 mod lease;
 mod life;
 mod live;

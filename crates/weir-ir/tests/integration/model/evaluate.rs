@@ -181,6 +181,7 @@ impl Run<'_> {
                 let words = self.entry(*map, key).cloned();
                 Some(read(self.schema(*map), words))
             }
+            Op::MapNext { .. } => unreachable!("the order of keys is not the model's"),
             Op::MapHas { map, key } => {
                 let words = self.entry(*map, key).cloned();
                 int(i64::from(has(self.schema(*map), words)))

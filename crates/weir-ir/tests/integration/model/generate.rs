@@ -133,6 +133,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
                 map_index: 0,
                 key,
                 value: value.clone(),
+                room: None,
             });
         }
     }

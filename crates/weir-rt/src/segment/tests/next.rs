@@ -115,3 +115,80 @@ fn kinds_without_keys_have_no_elements() {
         assert_eq!(go_over(&segment, 0, |_| {}), []);
     }
 }
+
+/// The same by cursors of one word; `between` happens after each.
+fn keys_of(segment: &Segment, mut between: impl FnMut(u64)) -> Vec<u64> {
+    let bytes = segment.layout().maps[0].spec.key_bytes as usize;
+    let (mut at, mut keys) = (0, Vec::new());
+    loop {
+        let mut key = vec![0xaa; bytes];
+        at = linked::map_next_key(segment.descriptor(0), at, &mut key);
+        if at == 0 {
+            assert!(key.iter().all(|byte| *byte == 0), "{key:x?}");
+            return keys;
+        }
+        let number = key[..8].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        keys.push(number);
+        between(number);
+    }
+}
+
+#[test]
+fn keys_by_cursors_come_once() {
+    for kind in [MapKind::Hash, MapKind::PerCpuHash, MapKind::LruHash] {
+        for key_bytes in [8, 13, 24] {
+            let segment = segment(&[spec(kind, key_bytes, 8, 64)]);
+            for number in 0..40 {
+                segment.map(0).update(&key(number, key_bytes), &value(number, 8), 0).expect("has room");
+            }
+            let mut keys = keys_of(&segment, |_| {});
+            keys.sort_unstable();
+            assert_eq!(keys, (0..40).collect::<Vec<u64>>(), "{kind:?} {key_bytes}");
+        }
+    }
+}
+
+#[test]
+fn keys_that_stay_come_once_while_others_come_and_go() {
+    let segment = segment(&[spec(MapKind::Hash, 8, 8, 64)]);
+    let map = segment.map(0);
+    for number in 0..30 {
+        map.update(&key(number, 8), &value(number, 8), 0).expect("has room");
+    }
+    let mut random = Random(7);
+    let keys = keys_of(&segment, |_| {
+        let other = 1000 + random.below(20);
+        let _ = map.update(&key(other, 8), &value(1, 8), 0);
+        let _ = map.delete(&key(1000 + random.below(20), 8));
+        let stays = random.below(30);
+        map.update(&key(stays, 8), &value(stays, 8), 0).expect("it is there");
+    });
+    let mut stayed: Vec<u64> = keys.into_iter().filter(|number| *number < 30).collect();
+    stayed.sort_unstable();
+    assert_eq!(stayed, (0..30).collect::<Vec<u64>>());
+}
+
+#[test]
+fn any_cursor_ends() {
+    let segment = segment(&[spec(MapKind::Hash, 8, 8, 64)]);
+    segment.map(0).update(&key(5, 8), &value(5, 8), 0).expect("has room");
+    let mut random = Random(11);
+    for round in 0..1000 {
+        let wild = random.next();
+        let mut at = [wild, u64::MAX, 1 << 63, (1 << 63) - 1, wild >> 1, wild >> 57][round % 6];
+        let mut steps = 0;
+        loop {
+            at = linked::map_next_key(segment.descriptor(0), at, &mut [0; 8]);
+            steps += 1;
+            if at == 0 {
+                break;
+            }
+        }
+        assert!(steps <= 2, "{steps}");
+    }
+    // Another size than that of the keys, and another kind.
+    let mut short = [0xaa; 4];
+    assert_eq!((linked::map_next_key(segment.descriptor(0), 0, &mut short), short), (0, [0; 4]));
+    let array = self::segment(&[spec(MapKind::Array, 4, 8, 4)]);
+    assert_eq!(linked::map_next_key(array.descriptor(0), 0, &mut short), 0);
+}

@@ -199,13 +199,47 @@ fn what_belongs_to_the_other_end_of_a_call() {
 
 #[test]
 fn constructs_that_are_not_yet_there() {
-    check("for ($kv : @x) { print($kv) }", "`@x`: not supported by weir yet: `for` over a map");
     check("@ = args.x", "`args.x`: the arguments of `uprobe:/lib/libc.so.6:malloc` have no names");
     check("@ = args.", "`}`: expected the name of a field, found `}`");
     check("@ = hist(arg0, 3)", "`3`: not supported by weir yet: `hist` with finer buckets");
     check("@ = nsecs(boot)", "`boot`: not supported by weir yet: the clock `boot`");
-    script("macro f() { 1 }\nBEGIN { }", &["`macro`: not supported by weir yet: `macro`"]);
-    script("let @x = lruhash(5);\nBEGIN { }", &["`let`: not supported by weir yet: `let`"]);
+}
+
+#[test]
+fn definitions() {
+    let text = |definition: &str, wanted: &str| script(&format!("{definition}\nBEGIN {{ }}"), &[wanted]);
+    text("macro f { 1 }", "`{`: expected `(` after the name, found `{`");
+    text("macro 5() { 1 }", "`5`: expected a name, found `5`");
+    text("macro f(x y) { 1 }", "`y`: expected `,` between the parameters, found `y`");
+    text("macro f(1) { 1 }", "`1`: `1` is no parameter");
+    text("macro f(x) 1", "`1`: expected `{` after the head of the definition, found `1`");
+    text("fn f(@x) { return; }", "`@x`: `@x` is no parameter");
+    text("fn f(x) { return; }", "`x`: `x` is no parameter");
+    text("fn f(): 5 { return; }", "`5`: expected a type, found `5`");
+    text("import lib;", "`lib`: expected a path in quotes after `import`");
+    text("import \"lib.bt\";", "`\"lib.bt\"`: cannot import: `lib.bt` cannot be found");
+    text("let $x = hash(1);", "`$x`: expected a map after `let`, outside of clauses");
+    text("let @x = 5;", "`5`: expected a name, found `5`");
+    text("let @x = hash(5)", "`BEGIN`: expected `;` after the declaration, found `BEGIN`");
+    text("let @x = hash(pid);", "`pid`: `hash` takes a constant from 1 to 1048576");
+    text("let @x = hash();", "`hash`: `hash` takes a constant from 1 to 1048576");
+    check("$x = { 1; }", "`{ 1; }`: the block gives no value");
+    check("$x = { $y = 1; $y }; print($y)", "`$y`: undefined variable: `$y`");
+    check("return 1", "`1`: a probe's block returns no value");
+    check("if comptime (pid) { }", "`pid`: the condition of `if comptime` is no constant");
+}
+
+#[test]
+fn entries_of_maps() {
+    check("for ($kv : @x) { print($kv) }", "`@x`: undefined map: `@x`");
+    check("@x = 1; for ($kv : @x) { }", "`@x`: `@x` has no keys");
+    check("@x[1] = hist(1); for ($kv : @x) { }", "`@x`: `@x` holds hist and has no single value");
+    check(
+        "@x[1] = 1; for ($kv : @x) { $kv = 1 }",
+        "`1`: cannot assign int64 to `$kv`, which is (int64, int64)",
+    );
+    check("@x[1] = 1; print(len(@x[1]))", "`@x[1]`: `len` takes a map without a key");
+    check("@ = len(arg0)", "`arg0`: `len` takes a map without a key");
 }
 
 #[test]
@@ -263,7 +297,7 @@ fn memory_by_type() {
         "`username`: argument 1 of `printf` is a user name, but `%d` takes an integer",
     );
     check("@ = (uint8[4])arg0", "`uint8[4]`: not supported by weir yet: a cast to uint8[4]");
-    check("let $x: string = \"a\"", "`string`: unknown type `string`");
+    check("let $x: strings = \"a\"", "`strings`: unknown type `strings`");
     check("@ = ((int32 *)comm)", "`comm`: a cast to int32 * takes an integer, not a string");
     check("@ = ((uint8 *)arg0)->", "`}`: expected the name of a member, found `}`");
     check("@ = ((uint8 *)arg0)[1", "`}`: expected `]` after the index, found `}`");
@@ -337,7 +371,7 @@ fn loops() {
     check("for (@x : 0..1) { }", "`@x`: expected a scratch variable after `for`");
     check("for ($i 0..1) { }", "`0`: expected `:` after the variable of `for`, found `0`");
     check("for ($i : 5) { }", "`)`: expected `..` between the ends of the range, found `)`");
-    check("for ($i : 0..5 { }", "`{`: expected `)` after the range of `for`, found `{`");
+    check("for ($i : 0..5 { }", "`{`: expected `)` after what `for` goes over, found `{`");
     check("for ($i : 0..\"a\") { }", "`\"a\"`: an end of a range takes an integer, not a string");
     check("for ($i : 0..5) { } print($i)", "`$i`: undefined variable: `$i`");
     check("$i = 1; for ($i : 0..5) { }", "`$i`: `$i` is already declared");
@@ -357,7 +391,7 @@ fn names_that_are_not_yet_there() {
     for name in ["args", "kstack", "curtask", "ppid", "pcomm"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
-    for name in ["buf", "ksym", "kstack", "join", "strlen", "system", "cat", "len", "strstr", "tseries"] {
+    for name in ["buf", "ksym", "kstack", "join", "strlen", "system", "cat", "strstr", "tseries"] {
         check(
             &format!("@ = {name}(arg0)"),
             &format!("`{name}`: not supported by weir yet: the function `{name}`"),

@@ -41,6 +41,9 @@ pub(crate) const SCRIPTS: &[&str] = &[
     "uprobe:libc:malloc { @ = hist(arg0); @x[arg1 > 5] = count(); @y[!arg2] = count(); @z[~arg3] = count(); }",
     "uprobe:libc:malloc { if (arg0) { if (arg1) { if (arg2) { @[1] = count(); } @[2] = count(); } @[3] = count(); } }",
     "uprobe:libc:malloc { printf(\"%d %d %d %d %d\\n\", arg0, arg1, arg2, arg3, arg4); exit(); }",
+    "uprobe:libc:malloc { $s = 0; for ($i : 0..arg0) { $s += $i; } @ = max($s); }",
+    "uprobe:libc:malloc { for ($i : 0..arg0) { for ($j : 0..arg1) { @a = max($i + $j); @x[str(arg1)] = min($j); } @b = min(1); } @c = max(1); }",
+    "uprobe:libc:malloc { @n[str(arg0)]++; $s = 0; for ($kv : @n) { if ($kv.0 != \"x\") { $s += $kv.1; } } @ = max($s); @l = max(len(@n)); }",
 ];
 
 /// Every binary has every function.

@@ -1,0 +1,106 @@
+//! Blocks that are values, functions put in where they are called, and `if comptime`.
+
+use weir_source::{Diagnostic, Span};
+
+use crate::ast::{Block, Expr, Name, TypeBase, TypeName};
+use crate::check::{Checker, constant};
+use crate::types::{self, Ty, describe};
+
+/// A function whose body is being read.
+pub(super) struct Call {
+    name: String,
+    /// By which its result is kept.
+    body: u32,
+    /// A `return` with a value was seen, understood or not, and one without.
+    has_value: bool,
+    first: Option<Span>,
+    /// It is written that it returns nothing.
+    is_void: bool,
+}
+
+impl Checker<'_> {
+    pub(super) fn valued_block(&mut self, body: &Block, value: Option<&Expr>) -> Ty {
+        self.scopes.push(Vec::new());
+        self.stmts(body);
+        let ty = value.map_or(Ty::None, |value| self.expr(value));
+        self.scopes.pop();
+        ty
+    }
+
+    /// The body of a function, with its arguments as its first variables.
+    pub(super) fn inlined(&mut self, function: &Name, body: &Block, result: Option<&TypeName>) -> Ty {
+        let key = body.span.start;
+        let is_void =
+            result.is_some_and(|ty| ty.suffixes.is_empty() && ty.base == TypeBase::Basic("void".to_string()));
+        if let Some(result) = result.filter(|_| !is_void)
+            && let Some(ty) = self.declared(result)
+        {
+            self.results.entry(key).or_insert(ty);
+        }
+        let has_value = result.is_some() && !is_void;
+        self.calls.push(Call { name: function.text.clone(), body: key, has_value, first: None, is_void });
+        let loops = std::mem::take(&mut self.loops);
+        self.block(body);
+        self.loops = loops;
+        // SANITY: it was pushed above.
+        let call = self.calls.pop().expect("the call is there");
+        match (call.has_value, self.results.get(&key)) {
+            (false, _) => Ty::None,
+            (true, Some(ty)) => Ty::Value(ty.clone()),
+            (true, None) => Ty::Unknown,
+        }
+    }
+
+    pub(super) fn return_stmt(&mut self, value: Option<&Expr>) {
+        let Some(value) = value else { return };
+        let ty = self.value(value);
+        let Some(call) = self.calls.last_mut() else {
+            self.error(value.span, "a probe's block returns no value", "write `return;`");
+            return;
+        };
+        if call.is_void {
+            let message = format!("`{}` returns nothing", call.name);
+            self.error(value.span, &message, "write `return;`, or another type than `void`");
+            return;
+        }
+        call.has_value = true;
+        let first = *call.first.get_or_insert(value.span);
+        let (key, name) = (call.body, call.name.clone());
+        let Some(ty) = ty else { return };
+        let Some(known) = self.results.get(&key) else {
+            self.results.insert(key, ty);
+            self.changed = true;
+            return;
+        };
+        let mut merged = known.clone();
+        if types::unify(&mut merged, &ty) {
+            self.changed |= merged != *known;
+            self.results.insert(key, merged);
+            return;
+        }
+        let (new, old) = (describe(&ty, &self.types), describe(known, &self.types));
+        let diagnostic = Diagnostic::error(value.span, format!("`{name}` returns {old}, not {new}"));
+        let diagnostic = match first == value.span {
+            true => diagnostic,
+            false => diagnostic.with_label(first, format!("first returns {old} here")),
+        };
+        self.push(diagnostic.with_hint("all values that a function returns are of one type"));
+    }
+
+    /// What the condition of `if comptime` is.
+    pub(super) fn static_condition(&mut self, condition: &Expr) -> Option<bool> {
+        self.condition(condition, "the condition of `if comptime`");
+        let value = constant(condition, self.known);
+        if value.is_none() {
+            let message = "the condition of `if comptime` is no constant";
+            self.error(
+                condition.span,
+                message,
+                "it may have literals, parameters, and names of macros and enumerations",
+            );
+        }
+        let value = value? != 0;
+        self.statics.insert(condition.span.start, value);
+        Some(value)
+    }
+}

@@ -1,0 +1,139 @@
+//! What stands outside of clauses: `macro`, `fn`, `import`, and declarations of maps.
+
+use weir_source::Span;
+
+use crate::ast::{Definition, DefinitionKind, ExprKind, MapDeclaration, Name, Parameter, Script, StmtKind};
+use crate::lexer::word_length;
+use crate::parser::Parser;
+use crate::token::TokenKind;
+
+impl Parser<'_> {
+    /// Reads a definition, if one stands here.
+    pub(super) fn definition(&mut self, script: &mut Script) -> bool {
+        let rest = &self.lexer.text[self.lexer.position..];
+        let word = &rest[..word_length(rest)];
+        let is_apart = rest[word.len()..].starts_with(|c: char| c.is_whitespace());
+        match word {
+            "macro" if is_apart => script.definitions.extend(self.macro_or_function(true)),
+            "fn" | "subprog" if is_apart => script.definitions.extend(self.macro_or_function(false)),
+            "import" if is_apart => script.imports.extend(self.import()),
+            "let" if is_apart => script.maps.extend(self.map_declaration()),
+            _ => return false,
+        }
+        if self.recovering {
+            self.skip_past_block();
+        }
+        true
+    }
+
+    fn macro_or_function(&mut self, is_macro: bool) -> Option<Definition> {
+        const HINT: &str = "write `macro name($variable, @map, expression) { … }`";
+        let start = self.bump().span;
+        let name = self.name_of(HINT)?;
+        let mut params = Vec::new();
+        let has_bracket = self.expect("(", "after the name");
+        while has_bracket && !self.recovering && !self.peek().is(")") {
+            params.extend(self.parameter(is_macro));
+            if !self.peek().is(")") && !self.expect(",", "between the parameters") {
+                break;
+            }
+        }
+        if self.recovering || !self.expect(")", "after the parameters") {
+            return None;
+        }
+        let kind = match is_macro {
+            true => DefinitionKind::Macro,
+            false if self.eat(":") => DefinitionKind::Function(Some(self.type_name()?)),
+            false => DefinitionKind::Function(None),
+        };
+        if !self.peek().is("{") {
+            self.expect("{", "after the head of the definition");
+            return None;
+        }
+        let (body, value) = if is_macro { self.valued_block() } else { (self.block(), None) };
+        let span = start.to(body.span);
+        Some(Definition { name, kind, params, body, value, span })
+    }
+
+    /// A block whose last statement may be a value: an expression that no `;` ends. The next token is its `{`.
+    pub(super) fn valued_block(&mut self) -> (crate::ast::Block, Option<Box<crate::ast::Expr>>) {
+        self.ends_in_value = false;
+        let mut body = self.block();
+        let is_value = self.ends_in_value
+            && body.stmts.last().is_some_and(|stmt| matches!(stmt.kind, StmtKind::Expr(_)));
+        let last = if is_value { body.stmts.pop() } else { None };
+        let value = last.and_then(|stmt| match stmt.kind {
+            StmtKind::Expr(expr) if expr.kind != ExprKind::Invalid => Some(Box::new(expr)),
+            _ => None,
+        });
+        (body, value)
+    }
+
+    fn parameter(&mut self, is_macro: bool) -> Option<Parameter> {
+        let token = self.bump();
+        let name = Name { text: self.text_of(token.span), span: token.span };
+        let fits = match token.kind {
+            TokenKind::Variable => true,
+            TokenKind::Ident | TokenKind::Map => is_macro,
+            _ => false,
+        };
+        if !fits {
+            let hint = match is_macro {
+                true => {
+                    "parameters of macros are `$variable`, `@map` or a name that stands for an expression"
+                }
+                false => "parameters of functions are `$name: type`",
+            };
+            self.fault(token.span, &format!("`{}` is no parameter", name.text), hint);
+            return None;
+        }
+        let ty = if !is_macro && self.eat(":") { Some(self.type_name()?) } else { None };
+        Some(Parameter { name, ty })
+    }
+
+    fn import(&mut self) -> Option<Name> {
+        self.bump();
+        let token = self.bump();
+        let TokenKind::Str(text) = token.kind else {
+            self.fault(token.span, "expected a path in quotes after `import`", "write `import \"lib.bt\";`");
+            return None;
+        };
+        self.expect(";", "after the path");
+        Some(Name { text, span: token.span })
+    }
+
+    fn map_declaration(&mut self) -> Option<MapDeclaration> {
+        const HINT: &str = "write `let @name = hash(100);`";
+        self.bump();
+        let token = self.bump();
+        if token.kind != TokenKind::Map {
+            self.fault(token.span, "expected a map after `let`, outside of clauses", HINT);
+            return None;
+        }
+        let map = Name { text: self.text_of(token.span), span: token.span };
+        if !self.expect("=", "after the map") {
+            return None;
+        }
+        let kind = self.name_of(HINT)?;
+        if !self.expect("(", "after the kind of map") {
+            return None;
+        }
+        let entries = if self.peek().is(")") { None } else { Some(self.expr()) };
+        if self.recovering || !self.expect(")", "after the number of entries") {
+            return None;
+        }
+        self.expect(";", "after the declaration");
+        Some(MapDeclaration { map, kind, entries })
+    }
+
+    fn name_of(&mut self, hint: &str) -> Option<Name> {
+        let span: Span = self.peek_span();
+        if *self.peek() != TokenKind::Ident {
+            let found = self.found();
+            self.fault(span, &format!("expected a name, found {found}"), hint);
+            return None;
+        }
+        self.bump();
+        Some(Name { text: self.text_of(span), span })
+    }
+}

@@ -1,0 +1,60 @@
+//! Macros, functions and loops over maps in the traced process.
+
+use std::fs;
+use std::process::Command;
+
+use testkit::target::{self, Source};
+
+const PROGRAM: &str = r#"
+    __attribute__((noipa)) long handle(long kind, const char *name) { return kind + (name != 0); }
+    int main(void) {
+        static const char *const names[] = { "one", "two", "three" };
+        for (int i = 0; i < 3000; i++)
+            handle(i % 3, names[i % 3]);
+        return 0;
+    }
+"#;
+
+#[test]
+fn scripts_have_structure_in_the_traced_process() {
+    let program = target::build("language", Source::Text(PROGRAM), &["-O1"]);
+    let out = testkit::paths::fresh("language", "out");
+    let script = r#"
+        let @last = lruhash(2);
+        macro seen(@map, key) { @map[key]++ }
+        fn label($kind: uint64) { if ($kind == 0) { return "zero"; } return "other"; }
+        uprobe:APP:handle {
+            _ = seen(@names, str(arg1));
+            @labels[label(arg0)] = count();
+            @last[arg0] = arg0;
+            if (@names[str(arg1)] == 1000) {
+                $sum = 0;
+                for ($kv : @names) { $sum += $kv.1; }
+                @sums = max($sum);
+                @most = max(len(@last));
+            }
+        }
+        END { for ($kv : @names) { if ($kv.0 == "three") { printf("three %d\n", $kv.1); } } }
+    "#;
+    let script = script.replace("APP", &testkit::paths::quoted(&program));
+    let traced = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", "-q", "-e", &script, "-o"])
+        .arg(&out)
+        .arg("-c")
+        .arg(testkit::paths::quoted(&program))
+        .output()
+        .unwrap();
+    assert!(traced.status.success(), "{}", String::from_utf8_lossy(&traced.stderr));
+    let printed = fs::read_to_string(&out).unwrap();
+    for line in [
+        "three 1000",
+        "@names[one]: 1000",
+        "@names[three]: 1000",
+        "@labels[zero]: 1000",
+        "@labels[other]: 2000",
+        "@sums: 3000",
+        "@most: 2",
+    ] {
+        assert!(printed.lines().any(|printed| printed == line), "{line} not in:\n{printed}");
+    }
+}
