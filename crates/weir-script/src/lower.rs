@@ -26,9 +26,7 @@ use weir_source::SourceFile;
 use crate::ast::Clause;
 use crate::check::{Checked, Target};
 use crate::expand::{Expanded, Origins};
-use crate::lower::block::{Blocks, Slot};
-use crate::lower::inline::Call;
-use crate::lower::looping::Loop;
+use crate::lower::block::{Blocks, Call, Loop, Slot};
 
 /// The IR of a script. Both must be of this file, and `checked` of this script.
 pub(crate) fn lower(file: &SourceFile, expanded: &Expanded, checked: &Checked) -> Module {

@@ -41,6 +41,18 @@ pub(super) struct Edge {
     extra: Vec<Value>,
 }
 
+/// What waits for the end of a loop's round, or of the loop.
+pub(super) struct Loop {
+    pub breaks: Vec<Edge>,
+    pub continues: Vec<Edge>,
+}
+
+/// A function whose body is being lowered: the paths that return from it, with the values of its result.
+pub(super) struct Call {
+    pub result: Option<Type>,
+    pub returns: Vec<Edge>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arm {
     Jump,

@@ -4,15 +4,8 @@ use weir_event::Type;
 
 use crate::ast::{Block, Expr};
 use crate::lower::Lowering;
-use crate::lower::block::{Edge, parts};
+use crate::lower::block::{Call, Loop, parts};
 use crate::lower::expr::Operand;
-use crate::lower::looping::Loop;
-
-/// A function whose body is being lowered: the paths that return from it, with the values of its result.
-pub(super) struct Call {
-    result: Option<Type>,
-    returns: Vec<Edge>,
-}
 
 impl Lowering<'_> {
     /// A block, and its value where it has one.

@@ -15,17 +15,11 @@ use weir_source::Span;
 use crate::ast::{Block, Expr, ExprKind, Name, Stmt, StmtKind, children};
 use crate::check::constant;
 use crate::lower::Lowering;
-use crate::lower::block::{Edge, Slot};
+use crate::lower::block::{Edge, Loop, Slot};
 use crate::types;
 
 /// Bytes of the cursor before the key that [`Op::MapNext`] gives.
 const CURSOR_BYTES: u32 = 8;
-
-/// What waits for the end of a round, or of the loop.
-pub(super) struct Loop {
-    breaks: Vec<Edge>,
-    continues: Vec<Edge>,
-}
 
 /// Where something is so, and where it is not.
 type Ways = (Vec<Edge>, Vec<Edge>);

@@ -87,6 +87,19 @@ const TOKENS: &[&str] = &[
     "let",
     "return",
     "while",
+    "for ($k : @x) {",
+    "for ($i : 0..",
+    "break",
+    "comptime",
+    "macro m(x, $y, @x) {",
+    "macro n() {",
+    "fn f($x: int64): int64 {",
+    "import \"a.bt\";",
+    "let @x = lruhash(",
+    "m(",
+    "n",
+    "f(",
+    "len(@x)",
     "config",
     "pid",
     "comm",
@@ -154,6 +167,7 @@ const SEEDS: &[&str] = &[
     "config = { max_strlen = 64 }\nBEGIN { @start = nsecs; printf(\"go %s\\n\", probe) }\nuprobe:libc:*alloc /arg0 > 16/ {\n  $n = arg0; if (func == \"malloc\" && $n % 2 == 0) { @even[comm] = count() } else { @odd[pid, comm] = sum($n) }\n  @h = hist($n); @l = lhist($n, 0, 100, 10); $n++; @last = $n > 5 ? str(arg0, 8) : \"none\";\n}\ninterval:s:1 { print(@even, 5); clear(@odd); if (@c++ > 3) { exit(1) } }\nEND { delete(@last); }",
     "uprobe:libc:free { let $a: uint32 = (uint32)arg0; $t = ($a, comm, 3); print($t); print($t.1); @m[$t] = max($a); if (has_key(@m, $t)) { return } $b = -$a >> 2; @k[func] -= ~$b; }",
     "#define N 4\n#define TWICE(x) (2 * (x))\n#if N > 3 && defined(N)\nenum e { A, B = TWICE(N), C };\n#else\n#error no\n#endif\ntypedef unsigned long ulong_t;\nstruct s { ulong_t id : 20, more : 50; struct s *next; union { char tag[N]; int (*f)(int, char); }; struct { short x, y[N][2]; } in; } __attribute__((packed));\nuprobe:libc:malloc { $s = (struct s *)arg0; while ($s) { @[$s->tag, $s->in.y[1][pid]] = count(); $s = $s->next; } @p = (ulong_t *)arg1 + N; print((*@p, sizeof(struct s), offsetof(struct s, in.x), B)); }",
+    "macro twice(x) { let $v = x; $v + $v }\nmacro add(@m, key, $n) { @m[key] += $n; }\nfn kind($n: uint64, $s: string) { if ($n > 4) { return $s; } for ($i : 0..3) { if ($i == $n) { return \"few\"; } } return \"none\"; }\nlet @seen = lruhash(16);\nuprobe:libc:malloc { $n = twice(arg0); add(@seen, kind($n, comm), $n); $s = { $t = 0; for ($kv : @seen) { if ($kv.1 > 9) { break; } $t += $kv.1; } $t }; if comptime (1 + 1 == 2) { @l = max(len(@seen) + $s); } else { nothing(); } _ = kind(twice(2), str(arg1)); }",
     "BEGIN,END{let $x;if(pid){$x=comm}else if(tid){$x=\"b\"}else{exit()}printf(\"%s %d %%\",$x,pid==$1?$#:0x10);@a[str($2)]=@b;@b=1;@b<<=2}",
 ];
 
@@ -275,6 +289,8 @@ fn small_expressions_in_all_shapes() {
         "@w[E] = 1",
         "printf(\"%d %s\", E, E)",
         "E",
+        "$b = { $c = 1; E }",
+        "keep(E)",
         "@q = sum(E)",
         "@r += E",
     ];
@@ -286,6 +302,11 @@ fn small_expressions_in_all_shapes() {
                     // A record, where one is used.
                     let c = if expr.contains("*p") { "struct p { int x[3]; } " } else { "" };
                     let body = place.replace('E', &expr.replace("*p", "*(struct p *)arg0"));
+                    let c = if place.contains("keep") {
+                        format!("{c}macro keep(x) {{ $v = x; $v }} ")
+                    } else {
+                        c.to_owned()
+                    };
                     run(&format!("{c}uprobe:libc:*alloc {{ $v = 1; @m = 1; @k[1] = count(); {body} }}"));
                 }
             }
@@ -362,6 +383,13 @@ fn large_scripts_are_read_or_refused() {
         "enum { a, ",
         "struct a { int x[1][1]",
         "__attribute__((",
+        "macro a(x) { ",
+        "macro a(x) { a(x) } ",
+        "fn a() { ",
+        "let @a = hash(1);",
+        "import \"a\";",
+        "{ 1 + ",
+        "for ($a : @b) { ",
     ];
     for (n, piece) in pieces.into_iter().enumerate() {
         let starts = ["", "BEGIN { ", "BEGIN { $a = 1; ", "BEGIN / ", "config = { "];
