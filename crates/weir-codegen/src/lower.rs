@@ -97,8 +97,8 @@ struct Lower<'a> {
     zero_key: Option<ObjectId>,
     /// By block: the key 0 is stored on every path to its end.
     zero_key_stored: Vec<bool>,
-    /// Objects whose strings have zeros behind their ends, as maps have them.
-    padded: HashSet<ObjectId>,
+    /// Strings in objects that have zeros behind their ends, as maps have them: where they begin, and their bytes.
+    padded: HashSet<(ObjectId, u32, u32)>,
     /// The longest value that is inserted from the `.zero` map.
     zero_bytes: u32,
     /// Bytes of its slot of scratch memory.
@@ -233,6 +233,7 @@ impl<'a> Lower<'a> {
             }
             Op::Builtin(builtin) => Held::Reg(self.builtin(*builtin)),
             Op::Join(parts) => self.join(parts, ty.bytes()),
+            Op::StrLen(text) => self.length(*text),
             Op::Part { of, offset, bytes } => self.part(*of, (*offset, *bytes), ty),
             Op::UserSymbol { address } => self.user_symbol(*address),
             Op::UserStack(form) => Held::Reg(self.user_stack(*form)),
@@ -302,21 +303,16 @@ impl<'a> Lower<'a> {
             }
             Builtin::Pid => self.high_half(result, helper::GET_CURRENT_PID_TGID),
             Builtin::Tid => self.low_half(result, helper::GET_CURRENT_PID_TGID),
-            Builtin::Cpu => {
-                self.call(helper::GET_SMP_PROCESSOR_ID, &[]);
-                self.mov(result, R0);
-            }
+            Builtin::Cpu => self.answer(result, helper::GET_SMP_PROCESSOR_ID),
             Builtin::Uid => self.low_half(result, helper::GET_CURRENT_UID_GID),
             Builtin::Gid => self.high_half(result, helper::GET_CURRENT_UID_GID),
             Builtin::Random => self.low_half(result, helper::GET_PRANDOM_U32),
-            Builtin::Cgroup => {
-                self.call(helper::GET_CURRENT_CGROUP_ID, &[]);
-                self.mov(result, R0);
-            }
-            Builtin::Nsecs => {
-                self.call(helper::KTIME_GET_NS, &[]);
-                self.mov(result, R0);
-            }
+            Builtin::Cgroup => self.answer(result, helper::GET_CURRENT_CGROUP_ID),
+            Builtin::Nsecs => self.answer(result, helper::KTIME_GET_NS),
+            Builtin::BootNsecs => self.answer(result, helper::KTIME_GET_BOOT_NS),
+            Builtin::TaiNsecs => self.answer(result, helper::KTIME_GET_TAI_NS),
+            Builtin::Jiffies => self.answer(result, helper::JIFFIES64),
+            Builtin::NumaNode => self.answer(result, helper::GET_NUMA_NODE_ID),
             Builtin::Elapsed => {
                 self.call(helper::KTIME_GET_NS, &[]);
                 self.mov(result, R0);
@@ -333,6 +329,12 @@ impl<'a> Lower<'a> {
             Builtin::Comm => unreachable!("comm is a string"),
         }
         result
+    }
+
+    /// What a helper without arguments answers.
+    fn answer(&mut self, result: Reg, helper: HelperId) {
+        self.call(helper, &[]);
+        self.mov(result, R0);
     }
 
     /// The upper 32 bits of what a helper without arguments answers.

@@ -222,8 +222,10 @@ pub struct Field {
 /// What a record asks its reader to do.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
-    /// `printf(format, …)`.
+    /// `printf(format, …)`, and what formats as it does.
     Printf {
+        /// What becomes of the text.
+        to: PrintTo,
         /// As the script has it.
         format: String,
         /// Where each argument is in the record.
@@ -277,6 +279,19 @@ pub enum Action {
         /// Where it is in the record; none: 0.
         code: Option<Field>,
     },
+}
+
+/// What becomes of a text that a script formats.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PrintTo {
+    /// `printf`: it is printed.
+    Output,
+    /// `errorf`: it is reported as an error, at this place of the script.
+    Error(String),
+    /// `warnf`: as a warning.
+    Warning(String),
+    /// `cat`: it is the path of a file, whose content is printed, so many bytes at most.
+    File(u32),
 }
 
 /// What one of the script's maps holds.

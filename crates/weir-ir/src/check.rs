@@ -504,6 +504,10 @@ impl<'a> FunctionCheck<'a> {
                     _ => Err(format!("no part of {bytes} bytes at {offset}")),
                 }
             }
+            Op::StrLen(text) => match self.function.ty(*text) {
+                Type::Str { .. } => result_is_int(result),
+                _ => Err("only strings have a length".into()),
+            },
             Op::Join(parts) => {
                 let mut total = 0u32;
                 for (value, bytes) in parts {

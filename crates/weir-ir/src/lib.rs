@@ -268,6 +268,13 @@ pub enum Builtin {
     Cgroup,
     /// Nanoseconds of CLOCK_MONOTONIC.
     Nsecs,
+    /// The same of CLOCK_BOOTTIME, and of CLOCK_TAI.
+    BootNsecs,
+    TaiNsecs,
+    /// Ticks of the kernel's clock since it started.
+    Jiffies,
+    /// Number of the NUMA node that the thread runs on.
+    NumaNode,
     /// Nanoseconds since the session began.
     Elapsed,
     /// `Str { bytes: 16 }`.
@@ -344,6 +351,8 @@ pub enum Op {
         offset: u32,
         bytes: u32,
     },
+    /// Bytes of a string before its end.
+    StrLen(Value),
     /// Values one after the other, each with as many bytes as are said, padded with zeros: an `Object`.
     Join(Vec<(Value, u32)>),
     /// An address in the traced process, with the process's id: type `Usym`.

@@ -22,13 +22,19 @@ impl Op {
     pub fn effect(&self) -> Effect {
         match self {
             Op::Int(_) | Op::Str(_) | Op::Bin(..) | Op::Cmp(..) | Op::StrEq { .. } => Effect::Pure,
-            Op::UserSymbol { .. } | Op::Part { .. } | Op::Join(_) => Effect::Pure,
+            Op::UserSymbol { .. } | Op::Part { .. } | Op::Join(_) | Op::StrLen(_) => Effect::Pure,
             // It leaves the stack in a table, which nobody sees but by its number.
             Op::UserStack(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
-            Op::Builtin(Builtin::Nsecs | Builtin::Elapsed | Builtin::Random | Builtin::SessionCookie) => {
-                Effect::Reads
-            }
+            Op::Builtin(
+                Builtin::Nsecs
+                | Builtin::BootNsecs
+                | Builtin::TaiNsecs
+                | Builtin::Jiffies
+                | Builtin::Elapsed
+                | Builtin::Random
+                | Builtin::SessionCookie,
+            ) => Effect::Reads,
             // The rest cannot change while one clause runs, but for a migration to another CPU.
             Op::Builtin(_) => Effect::Pure,
             Op::ReadStr { .. }
@@ -109,6 +115,7 @@ impl Op {
             | Op::ReadBytes { address: value, .. }
             | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
+            | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
             | Op::SetSessionCookie { value } => (&[], [Some(*value), None]),
@@ -143,6 +150,7 @@ impl Op {
             | Op::ReadBytes { address: value, .. }
             | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
+            | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
             | Op::SetSessionCookie { value } => see(value),
@@ -319,8 +327,9 @@ impl CmpOp {
 impl Builtin {
     /// Every builtin but `Arg`, `Register`, `Float` and `Slot` with its name in the text form.
     #[rustfmt::skip]
-    pub const NAMES: [(Builtin, &'static str); 14] = [
+    pub const NAMES: [(Builtin, &'static str); 18] = [
         (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Uid, "uid"), (Builtin::Gid, "gid"), (Builtin::Random, "random"), (Builtin::Cgroup, "cgroup"), (Builtin::Nsecs, "nsecs"),
+        (Builtin::BootNsecs, "boot_nsecs"), (Builtin::TaiNsecs, "tai_nsecs"), (Builtin::Jiffies, "jiffies"), (Builtin::NumaNode, "numa_node"),
         (Builtin::Elapsed, "elapsed"), (Builtin::Comm, "comm"), (Builtin::Probe, "probe"), (Builtin::Func, "func"),
     ];
 }

@@ -207,6 +207,11 @@ pub trait World {
         None
     }
 
+    /// Processors that the machine may have.
+    fn cpus(&self) -> u32 {
+        1
+    }
+
     /// The path and the text of a file that the script or header `from` imports; none: a script that is no file.
     fn import(&self, name: &str, from: Option<&str>) -> Result<(String, String), WorldError> {
         let _ = from;

@@ -27,6 +27,15 @@ pub(crate) fn printf(out: &mut dyn Write, message: &[u8]) -> io::Result<()> {
     writeln!(out, r#"{{"type": "printf", "data": {}}}"#, quoted(message))
 }
 
+pub(crate) fn error(out: &mut dyn Write, kind: &str, place: &str, text: &[u8]) -> io::Result<()> {
+    let (place, text) = (quoted(place.as_bytes()), quoted(text));
+    writeln!(out, r#"{{"type": "{kind}", "data": {{"location": {place}, "message": {text}}}}}"#)
+}
+
+pub(crate) fn cat(out: &mut dyn Write, content: &[u8]) -> io::Result<()> {
+    writeln!(out, r#"{{"type": "cat", "data": {}}}"#, quoted(content))
+}
+
 pub(crate) fn time(out: &mut dyn Write, text: &str) -> io::Result<()> {
     writeln!(out, r#"{{"type": "time", "data": {}}}"#, quoted(text.as_bytes()))
 }

@@ -95,6 +95,28 @@ impl<W: Write> Report<W> {
         }
     }
 
+    /// The text of `printf` alone, without control characters where the report is text.
+    pub fn text(&self, format: &str, args: &[Value]) -> Vec<u8> {
+        let texts = if self.format == Format::Text { Texts::Escaped } else { Texts::Raw };
+        printf::format(format, args, texts)
+    }
+
+    /// What `errorf` and `warnf` (`kind`) report, where that goes with the rest: true in JSON alone.
+    pub fn error(&mut self, kind: &str, place: &str, text: &[u8]) -> io::Result<bool> {
+        match self.format {
+            Format::Text => Ok(false),
+            Format::Json => json::error(&mut self.out, kind, place, text).map(|()| true),
+        }
+    }
+
+    /// What `cat` prints: a file's content.
+    pub fn cat(&mut self, content: &[u8]) -> io::Result<()> {
+        match self.format {
+            Format::Text => self.out.write_all(content),
+            Format::Json => json::cat(&mut self.out, content),
+        }
+    }
+
     /// What `time(format)` prints.
     pub fn time(&mut self, text: &str) -> io::Result<()> {
         match self.format {

@@ -3,7 +3,7 @@
 //! In: a [`Schema`] and one record, with its header. Out: what it asks for. The layout is weir-event's. Bytes
 //! come from a segment that the traced process can write: whatever does not fit is [`Malformed`].
 
-use weir_event::{Action, Field, RECORD_HEADER_BYTES, Schema};
+use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Schema};
 
 use crate::names::{Names, Seen, Symbols};
 use crate::value::{Malformed, Value};
@@ -11,8 +11,10 @@ use crate::value::{Malformed, Value};
 /// What one record asks its reader to do.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Decoded<'s> {
-    /// `printf`.
+    /// `printf`, and what formats as it does.
     Printf {
+        /// What becomes of the text.
+        to: &'s PrintTo,
         /// As the script has it.
         format: &'s str,
         /// In their order.
@@ -75,9 +77,9 @@ pub fn record<'s>(schema: &'s Schema, bytes: &[u8], symbols: &dyn Symbols) -> Re
     let found = usize::try_from(action).ok().and_then(|index| schema.actions.get(index));
     let found = found.ok_or(Malformed::Action { index: action, actions: schema.actions.len() })?;
     Ok(match found {
-        Action::Printf { format, args } => {
+        Action::Printf { to, format, args } => {
             let args = args.iter().map(|arg| value(names, bytes, arg)).collect::<Result<_, _>>()?;
-            Decoded::Printf { format, args }
+            Decoded::Printf { to, format, args }
         }
         Action::PrintValue { value: field } => Decoded::PrintValue { value: value(names, bytes, field)? },
         Action::PrintMap { map, top, div } => {
@@ -139,7 +141,11 @@ mod tests {
         let number = Field { offset: 8, ty: Type::I64 };
         let text = Field { offset: 16, ty: Type::Str { bytes: 8 } };
         let actions = vec![
-            Action::Printf { format: "%d %s\n".to_string(), args: vec![number.clone(), text] },
+            Action::Printf {
+                to: PrintTo::Output,
+                format: "%d %s\n".to_string(),
+                args: vec![number.clone(), text],
+            },
             Action::Exit { code: Some(number.clone()) },
             Action::Exit { code: None },
             Action::PrintMap { map: 0, top: 0, div: 0 },
@@ -160,7 +166,7 @@ mod tests {
     fn fields_are_read_at_their_offsets() {
         let args = vec![Value::int(-2), Value::str("ab")];
         let fields = [&(-2i64).to_le_bytes()[..], b"ab\0\0\0\0\0\0"].concat();
-        check(&bytes(0, &fields), Ok(Decoded::Printf { format: "%d %s\n", args }));
+        check(&bytes(0, &fields), Ok(Decoded::Printf { to: &PrintTo::Output, format: "%d %s\n", args }));
         check(&bytes(1, &7i64.to_le_bytes()), Ok(Decoded::Exit { code: 7 }));
         check(&bytes(2, &[]), Ok(Decoded::Exit { code: 0 }));
     }

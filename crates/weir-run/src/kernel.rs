@@ -139,7 +139,7 @@ pub(super) fn start(
     let unmapped = shared.plan.sites.iter().map(|site| site.binary.path().to_owned()).collect();
     let mut course = InKernelCourse {
         processes: Vec::new(),
-        output: Output::new(shared.plan.clone(), report),
+        output: Output::new(shared.plan.clone(), report, shared.notices.clone()),
         controller: Controller::new(compiled),
         ring,
         caller,

@@ -101,6 +101,11 @@ pub enum Notice {
         /// Only what is not as it should be is shown.
         is_brief: bool,
     },
+    /// What the script reports as an error or a warning (`errorf`, `warnf`), or a file that it asked for and that cannot be read.
+    Script {
+        /// A line, or more.
+        text: String,
+    },
     /// Anything else.
     Note {
         /// What it is about.
@@ -229,7 +234,7 @@ impl fmt::Display for Notice {
                 let worse = [processes, summary.unloaded(), summary.lost(), summary.slowed()].concat();
                 f.write_str(&without_name(&worse))
             }
-            Notice::Note { text, .. } => f.write_str(text),
+            Notice::Note { text, .. } | Notice::Script { text } => f.write_str(text),
         }
     }
 }

@@ -6,16 +6,22 @@
 mod corpus;
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _, Write};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use weir_codegen::{GLOBAL_NO_KEY, GLOBAL_NO_ROOM, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
-use weir_event::{MapSchema, Schema};
+use weir_event::{MapSchema, PrintTo, Schema};
 use weir_report::{Decoded, Entry, ProcessLine, Report, Summary};
 
 use crate::failure::Failure;
 use crate::local_time;
+use crate::notice::{Notice, Notices};
 use crate::plan::Plan;
 use crate::scalars::Scalars;
 use crate::shared::output_failed;
@@ -37,6 +43,7 @@ enum Phase {
 
 pub(crate) struct Output {
     plan: Rc<Plan>,
+    notices: Notices,
     report: Report<Box<dyn Write>>,
     pub(crate) symbols: ProcessSymbols,
     scalars: Scalars,
@@ -50,8 +57,9 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(plan: Rc<Plan>, report: Report<Box<dyn Write>>) -> Output {
+    pub(crate) fn new(plan: Rc<Plan>, report: Report<Box<dyn Write>>, notices: Notices) -> Output {
         Output {
+            notices,
             symbols: ProcessSymbols::new(&plan.compiled),
             plan,
             report,
@@ -115,7 +123,32 @@ impl Output {
             return Ok(());
         };
         let done = match decoded {
-            Decoded::Printf { format, args } => self.report.printf(format, &args),
+            Decoded::Printf { to: PrintTo::Output, format, args } => self.report.printf(format, &args),
+            Decoded::Printf { to: PrintTo::File(most), format, args } => {
+                let path = self.report.text(format, &args);
+                match read_file(&path, *most) {
+                    Ok(content) => self.report.cat(&content),
+                    Err(error) => {
+                        let path = String::from_utf8_lossy(&path);
+                        let text = format!("cat: {}: {error}", weir_source::printable(&path));
+                        self.notices.send(Notice::Script { text });
+                        Ok(())
+                    }
+                }
+            }
+            Decoded::Printf { to: to @ (PrintTo::Error(place) | PrintTo::Warning(place)), format, args } => {
+                let (kind, word) = match to {
+                    PrintTo::Error(_) => ("errorf", "ERROR"),
+                    _ => ("warnf", "WARNING"),
+                };
+                let text = self.report.text(format, &args);
+                self.report.error(kind, place, &text).map(|is_done| {
+                    if !is_done {
+                        let text = format!("{place}: {word}: {}", String::from_utf8_lossy(&text));
+                        self.notices.send(Notice::Script { text });
+                    }
+                })
+            }
             Decoded::PrintValue { value } => self.report.value(&value),
             Decoded::PrintMap { map, top, div } => {
                 let entries = self.scalars.entries(maps, &schema.maps[map]);
@@ -224,4 +257,17 @@ impl Output {
     fn globals(&self, maps: &dyn Store) -> Vec<u8> {
         maps.lookup(self.plan.compiled.globals, &0u32.to_le_bytes()).unwrap_or_default()
     }
+}
+
+/// The first bytes of a file.
+fn read_file(path: &[u8], most: u32) -> io::Result<Vec<u8>> {
+    let path = Path::new(OsStr::from_bytes(path));
+    // What would wait for a writer is opened without, and is empty.
+    let file = File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory));
+    }
+    let mut content = Vec::new();
+    file.take(most.into()).read_to_end(&mut content)?;
+    Ok(content)
 }

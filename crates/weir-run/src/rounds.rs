@@ -70,7 +70,7 @@ impl Rounds {
         let compiled = &shared.plan.compiled;
         Rounds {
             ring: compiled.ring as usize,
-            output: Output::new(shared.plan.clone(), report),
+            output: Output::new(shared.plan.clone(), report, shared.notices.clone()),
             controller: Controller::new(compiled),
             sink: Box::new(Printed::new(shared.clone())),
             parts,

@@ -432,6 +432,10 @@ impl World for Binaries {
         self.at(&place.binary)?.members(place.offset, &place.binary, types)
     }
 
+    fn cpus(&self) -> u32 {
+        weir_rt::local::possible_cpus()
+    }
+
     fn import(&self, name: &str, from: Option<&str>) -> Result<(String, String), WorldError> {
         headers::find_import(name, from, &self.folders)
     }

@@ -31,12 +31,19 @@ pub enum Place {
 /// What a function does; the check and the lowering have one arm each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FunctionKind {
-    Printf,
+    /// `printf`, and what formats as it does.
+    Printf(Prints),
     Print,
     Str,
     Delete,
     HasKey,
     Len,
+    Strlen,
+    /// What is known of its argument before the program runs.
+    Is(Is),
+    Assert,
+    StaticAssert,
+    Fail,
     Clear,
     Zero,
     Exit,
@@ -55,11 +62,34 @@ pub enum FunctionKind {
     Ustack,
 }
 
+/// What becomes of a text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Prints {
+    Output,
+    Error,
+    Warning,
+    File,
+}
+
+/// What an expression may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Is {
+    Str,
+    Ptr,
+    Array,
+    Integer,
+    UnsignedInteger,
+    Literal,
+}
+
 impl FunctionKind {
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
-        use FunctionKind::{Clear, Delete, Exit, Print, Printf, Time, Zero};
-        !matches!(self, Printf | Print | Delete | Clear | Zero | Exit | Time)
+        use FunctionKind::{Assert, Clear, Delete, Exit, Fail, Print, Printf, StaticAssert, Time, Zero};
+        !matches!(
+            self,
+            Printf(_) | Print | Delete | Clear | Zero | Exit | Time | Assert | StaticAssert | Fail
+        )
     }
 }
 
@@ -134,7 +164,13 @@ pub const VARIABLES: &[Variable] = &[
         Builtin::Cgroup,
         "Number of the control group (version 2) that the process was in when weir looked last; it looks every 100 ms.",
     ),
-    number("nsecs", Builtin::Nsecs, "Nanoseconds of CLOCK_MONOTONIC; `nsecs(monotonic)` is the same."),
+    number(
+        "nsecs",
+        Builtin::Nsecs,
+        "Nanoseconds of CLOCK_MONOTONIC; `nsecs(monotonic)` is the same, `nsecs(boot)` counts the time that the machine slept too, `nsecs(tai)` and `nsecs(sw_tai)` are CLOCK_TAI.",
+    ),
+    number("jiffies", Builtin::Jiffies, "Ticks of the kernel's clock since it started."),
+    number("numaid", Builtin::NumaNode, "Number of the NUMA node that the thread runs on."),
     number("elapsed", Builtin::Elapsed, "Nanoseconds since tracing began."),
     arg(
         "arg0",
@@ -199,10 +235,31 @@ pub const VARIABLES: &[Variable] = &[
 pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "printf",
-        kind: FunctionKind::Printf,
+        kind: FunctionKind::Printf(Prints::Output),
         arity: (1, 1 + limits::PRINTF_ARGS_MAX),
         signature: "printf(\"format\", …)",
         doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%f %e %g` doubles, `%s` strings, `func`, `probe`, symbols and stacks.",
+    },
+    Function {
+        name: "errorf",
+        kind: FunctionKind::Printf(Prints::Error),
+        arity: (1, 1 + limits::PRINTF_ARGS_MAX),
+        signature: "errorf(\"format\", …)",
+        doc: "Reports text as an error, with its place in the script, on standard error; in JSON with the output.",
+    },
+    Function {
+        name: "warnf",
+        kind: FunctionKind::Printf(Prints::Warning),
+        arity: (1, 1 + limits::PRINTF_ARGS_MAX),
+        signature: "warnf(\"format\", …)",
+        doc: "The same as a warning.",
+    },
+    Function {
+        name: "cat",
+        kind: FunctionKind::Printf(Prints::File),
+        arity: (1, 1 + limits::PRINTF_ARGS_MAX),
+        signature: "cat(\"format\", …)",
+        doc: "Prints the file with that path, as weir sees it when it reads the record: `cat(\"/proc/%d/maps\", pid)`; `max_cat_bytes` of it.",
     },
     Function {
         name: "print",
@@ -273,6 +330,76 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (3, 3),
         signature: "strncmp(a, b, n)",
         doc: "0 if the first `n` characters of two strings are the same, else 1; `n` is a constant.",
+    },
+    Function {
+        name: "strlen",
+        kind: FunctionKind::Strlen,
+        arity: (1, 1),
+        signature: "strlen(s)",
+        doc: "How many bytes a string has before its end.",
+    },
+    Function {
+        name: "is_str",
+        kind: FunctionKind::Is(Is::Str),
+        arity: (1, 1),
+        signature: "is_str(e)",
+        doc: "1 if the expression is a string, else 0; known before the program runs, as all of these, and so of use in `if comptime`.",
+    },
+    Function {
+        name: "is_ptr",
+        kind: FunctionKind::Is(Is::Ptr),
+        arity: (1, 1),
+        signature: "is_ptr(e)",
+        doc: "The same of a pointer.",
+    },
+    Function {
+        name: "is_array",
+        kind: FunctionKind::Is(Is::Array),
+        arity: (1, 1),
+        signature: "is_array(e)",
+        doc: "Of an array.",
+    },
+    Function {
+        name: "is_integer",
+        kind: FunctionKind::Is(Is::Integer),
+        arity: (1, 1),
+        signature: "is_integer(e)",
+        doc: "Of an integer.",
+    },
+    Function {
+        name: "is_unsigned_integer",
+        kind: FunctionKind::Is(Is::UnsignedInteger),
+        arity: (1, 1),
+        signature: "is_unsigned_integer(e)",
+        doc: "Of an integer without a sign.",
+    },
+    Function {
+        name: "is_literal",
+        kind: FunctionKind::Is(Is::Literal),
+        arity: (1, 1),
+        signature: "is_literal(e)",
+        doc: "Of a number or a string as it is written.",
+    },
+    Function {
+        name: "assert",
+        kind: FunctionKind::Assert,
+        arity: (2, 2),
+        signature: "assert(a, \"text\")",
+        doc: "Where the condition is 0, reports the text as `errorf` does and ends tracing with the exit code 1.",
+    },
+    Function {
+        name: "static_assert",
+        kind: FunctionKind::StaticAssert,
+        arity: (2, 2),
+        signature: "static_assert(a, \"text\")",
+        doc: "The same before the program runs, of a constant: the script is refused.",
+    },
+    Function {
+        name: "fail",
+        kind: FunctionKind::Fail,
+        arity: (1, 1 + limits::PRINTF_ARGS_MAX),
+        signature: "fail(\"format\", …)",
+        doc: "Refuses the script, where `if comptime` does not leave it out; its arguments are constants.",
     },
     Function {
         name: "strcontains",
@@ -426,6 +553,7 @@ pub const SETTINGS: &[(&str, &str)] = &[
         "max_loop_iterations",
         "Rounds of loops that one run of a clause may have in all (1 to 8388608; 1048576).",
     ),
+    ("max_cat_bytes", "Bytes of a file that `cat` prints (1 to 1048576; 10240)."),
     (
         "missing_probes",
         "What to do about probes that are not there or cannot be patched: `error`, `warn` or `ignore` (error).",

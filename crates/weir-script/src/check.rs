@@ -8,6 +8,7 @@
 //!
 //! The result has what the lowering cannot see locally: types of maps and of scratch variables, and targets.
 
+mod ahead;
 mod argument;
 mod call;
 mod constant;
@@ -62,6 +63,7 @@ pub(crate) struct Checked {
     pub(crate) widths: HashMap<Span, u32>,
     pub(crate) max_strlen: u32,
     pub(crate) max_map_keys: u32,
+    pub(crate) max_cat_bytes: u32,
     pub(crate) max_loop_iterations: u32,
     pub(crate) missing_probes: MissingProbes,
 }
@@ -97,7 +99,7 @@ pub(crate) fn check(
         false => c::read(&script.c, &options.headers, world),
     };
     fixed.extend(faults);
-    let known = Known { params: options.params.clone(), declarations };
+    let known = Known { params: options.params.clone(), declarations, cpus: world.cpus() };
     let mut checker = Checker::new(&settings, &known, script.incomplete, world);
     checker.rooms = rooms(&script.maps, &known, &mut fixed);
     let mut rounds = 0;
@@ -150,6 +152,7 @@ pub(crate) fn check(
         known,
         max_strlen: settings.max_strlen,
         max_map_keys: settings.max_map_keys,
+        max_cat_bytes: settings.max_cat_bytes,
         max_loop_iterations: settings.max_loop_iterations,
         missing_probes: settings.missing_probes,
     };

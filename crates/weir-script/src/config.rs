@@ -15,6 +15,7 @@ pub(crate) struct Settings {
     pub max_strlen: u32,
     pub max_map_keys: u32,
     pub max_probes: u64,
+    pub max_cat_bytes: u32,
     /// 0: not set.
     pub max_loop_iterations: u32,
     pub missing_probes: MissingProbes,
@@ -31,6 +32,7 @@ pub(crate) fn settings(
         max_strlen: in_range(options.max_strlen, limits::MAX_STRLEN_RANGE),
         max_map_keys: in_range(options.max_map_keys, limits::MAX_MAP_KEYS_RANGE),
         max_probes: limits::MAX_PROBES_DEFAULT,
+        max_cat_bytes: 10_240,
         max_loop_iterations: 0,
         missing_probes: MissingProbes::Error,
     };
@@ -103,6 +105,7 @@ fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<
     Some(match name {
         "max_strlen" => number(limits::MAX_STRLEN_RANGE).map(|n| settings.max_strlen = n as u32),
         "max_map_keys" => number(limits::MAX_MAP_KEYS_RANGE).map(|n| settings.max_map_keys = n as u32),
+        "max_cat_bytes" => number(limits::MAX_CAT_BYTES_RANGE).map(|n| settings.max_cat_bytes = n as u32),
         "max_probes" => number(limits::MAX_PROBES_RANGE).map(|n| settings.max_probes = n),
         "max_loop_iterations" => {
             number(limits::MAX_LOOP_ITERATIONS_RANGE).map(|n| settings.max_loop_iterations = n as u32)

@@ -76,6 +76,11 @@ pub(crate) fn conversions(format: &str) -> Result<Vec<Conversion>, String> {
     Ok(found)
 }
 
+/// Bytes of the conversion whose text after the `%` is `spec`; of a sound format.
+pub(crate) fn length(spec: &str) -> usize {
+    conversion(spec).map_or(0, |(length, _)| length)
+}
+
 /// The length and the letter of the conversion whose text after the `%` is `spec`.
 fn conversion(spec: &str) -> Result<(usize, char), String> {
     let rest = spec.trim_start_matches(['-', '+', ' ', '#', '0']);

@@ -63,6 +63,7 @@ pub(crate) const LHIST_BUCKETS_MAX: i128 = 1000;
 /// The settings of the `config` block: least, most.
 pub(crate) const MAX_STRLEN_RANGE: (u64, u64) = (8, 4096);
 pub(crate) const MAX_MAP_KEYS_RANGE: (u64, u64) = (1, 1 << 20);
+pub(crate) const MAX_CAT_BYTES_RANGE: (u64, u64) = (1, 1 << 20);
 pub(crate) const MAX_PROBES_RANGE: (u64, u64) = (1, 1 << 16);
 pub(crate) const MAX_LOOP_ITERATIONS_RANGE: (u64, u64) = (1, weir_ir::limits::LOOP_ITERATIONS_MAX as u64);
 

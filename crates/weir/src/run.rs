@@ -189,6 +189,7 @@ fn text(notice: &Notice, source: &SourceFile) -> String {
         Notice::NotTraced { pid, failure } => {
             format!("weir: process {pid} is not traced:\n{}", failure.message(Some(source)))
         }
+        Notice::Script { text } => format!("{text}\n"),
         other => other.to_string().lines().map(|line| format!("weir: {line}\n")).collect(),
     }
 }

@@ -79,7 +79,9 @@ impl<'a> Lower<'a> {
 
     fn get_string(&mut self, map: MapId, key: &[Value], bytes: u32) -> Held<'a> {
         let object = self.object(bytes);
-        self.padded.insert(object);
+        if let MapValue::Plain(ty) = &self.module.schema.maps[map.0 as usize].value {
+            self.note_padded(object, 0, ty);
+        }
         let to = Place::Object(object, 0);
         if key.is_empty() {
             let value = self.scalar(map);
@@ -132,7 +134,9 @@ impl<'a> Lower<'a> {
         let (key, size) = (Place::Object(object, 8), Arg::Imm(bytes as i32 - 8));
         self.call(helper::MAP_NEXT_KEY, &[Arg::Map(map.0), cursor, Arg::Place(key), size]);
         self.store(Place::Object(object, 0), Src::Reg(R0));
-        self.padded.insert(object);
+        if let Some(key) = &self.module.schema.maps[map.0 as usize].key {
+            self.note_padded(object, 8, key);
+        }
         Held::Memory(object)
     }
 

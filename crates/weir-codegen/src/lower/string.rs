@@ -114,7 +114,12 @@ impl<'a> Lower<'a> {
     pub(super) fn join(&mut self, parts: &[(Value, u32)], bytes: u32) -> Held<'a> {
         let object = self.object(bytes);
         let mut to = Place::Object(object, 0);
+        let mut offset = 0;
         for (value, bytes) in parts {
+            if let Type::Str { .. } = self.function.ty(*value) {
+                self.padded.insert((object, offset, *bytes));
+            }
+            offset += bytes;
             if self.function.ty(*value).is_in_memory() {
                 self.write_string(*value, to, *bytes);
             } else {
@@ -123,8 +128,17 @@ impl<'a> Lower<'a> {
             }
             to = to.plus(*bytes);
         }
-        self.padded.insert(object);
         Held::Memory(object)
+    }
+
+    /// What lies in the object from `offset` on is of this type, and comes out of a map.
+    pub(super) fn note_padded(&mut self, object: ObjectId, mut offset: u32, ty: &Type) {
+        for leaf in weir_ir::leaves(ty) {
+            if let Type::Str { bytes } = leaf {
+                self.padded.insert((object, offset, *bytes));
+            }
+            offset += leaf.bytes();
+        }
     }
 
     /// Bytes of an object, from an offset on: an integer, or what has a place of its own.
@@ -132,7 +146,7 @@ impl<'a> Lower<'a> {
         let object = self.string_object(of);
         let held = if ty.is_in_memory() {
             let out = self.object(ty.bytes());
-            let is_cut = matches!(ty, Type::Str { .. }) && !self.padded.contains(&object);
+            let is_cut = matches!(ty, Type::Str { .. }) && !self.padded.contains(&(object, offset, bytes));
             let end = is_cut.then(|| self.text_end());
             // What lies in whole words goes word by word.
             let whole = if offset % 8 == 0 { bytes - bytes % 8 } else { 0 };
@@ -172,6 +186,12 @@ impl<'a> Lower<'a> {
     /// Zeros behind the first NUL of a text, in its next word. Without a branch: a verifier would follow both ways of each word.
     fn cut_at_nul(&mut self, word: Reg, end: &TextEnd) {
         self.alu(alu::AND, word, Src::Reg(end.rest));
+        let before = self.before_nul(word, end);
+        self.alu(alu::AND, word, Src::Reg(before));
+    }
+
+    /// All bits of a text's word before its first NUL; and whether the text goes on.
+    fn before_nul(&mut self, word: Reg, end: &TextEnd) -> Reg {
         // The lowest bit that is set is the highest of the first byte that is 0.
         let (found, not) = (self.fresh(), self.fresh());
         self.mov(found, word);
@@ -186,11 +206,41 @@ impl<'a> Lower<'a> {
         self.alu(alu::SUB, below, Src::Imm(1));
         self.alu(alu::XOR, found, Src::Imm(-1));
         self.alu(alu::AND, below, Src::Reg(found));
-        // All bits below that byte, and whether the text goes on.
-        self.alu(alu::ARSH, below, Src::Imm(7));
-        self.alu(alu::AND, word, Src::Reg(below));
+        let before = self.fresh();
+        self.mov(before, below);
+        self.alu(alu::ARSH, before, Src::Imm(7));
         self.alu(alu::ARSH, below, Src::Imm(63));
         self.alu(alu::AND, end.rest, Src::Reg(below));
+        before
+    }
+
+    /// Bytes of a string before its NUL: of each word those that the mask before it has.
+    pub(super) fn length(&mut self, text: Value) -> Held<'a> {
+        if let Held::Text(text) = self.held[text.0 as usize] {
+            return Held::Int(text.len() as i64);
+        }
+        let object = self.string_object(text);
+        let bytes = self.function.ty(text).bytes();
+        let end = self.text_end();
+        let total = self.fresh();
+        self.mov_imm(total, 0);
+        let at_once = limits::UNROLLED_WORDS / 2;
+        self.in_loop(bytes / 8, at_once, [Place::Object(object, 0)], |lower, [from]| {
+            let word = lower.fresh();
+            lower.load(word, from);
+            lower.alu(alu::AND, word, Src::Reg(end.rest));
+            let goes_on = lower.fresh();
+            lower.mov(goes_on, end.rest);
+            let before = lower.before_nul(word, &end);
+            lower.alu(alu::AND, before, Src::Reg(goes_on));
+            // One bit a byte; their sum comes to stand in the highest byte.
+            lower.alu(alu::AND, before, Src::Reg(end.ones));
+            lower.alu(alu::MUL, before, Src::Reg(end.ones));
+            lower.alu(alu::RSH, before, Src::Imm(56));
+            lower.alu(alu::ADD, total, Src::Reg(before));
+        });
+        self.touch(object);
+        Held::Reg(total)
     }
 
     /// 1 to 8 bytes of an object: memory is read in words that are aligned.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_event::ctype::TypeId;
 use weir_event::{
-    Action, Field, MapRoom, MapSchema, MapValue, SiteName, StackForm, StackMode, Type, Word, schema,
+    Action, Field, MapRoom, MapSchema, MapValue, PrintTo, SiteName, StackForm, StackMode, Type, Word, schema,
 };
 use weir_source::Span;
 
@@ -124,10 +124,16 @@ impl<'a> Parser<'a> {
 
     fn action(&mut self) -> Result<Action> {
         Ok(match self.word()? {
-            "printf" => {
+            word @ ("printf" | "errorf" | "warnf" | "cat") => {
+                let to = match word {
+                    "printf" => PrintTo::Output,
+                    "cat" => PrintTo::File(self.number()?),
+                    "errorf" => PrintTo::Error(self.text()?),
+                    _ => PrintTo::Warning(self.text()?),
+                };
                 let format = self.text()?;
                 let args = self.list('(', ')', Parser::field)?;
-                Action::Printf { format, args }
+                Action::Printf { to, format, args }
             }
             "print_value" => Action::PrintValue { value: self.field()? },
             "print_map" => {
@@ -435,6 +441,7 @@ impl<'a> Parser<'a> {
                 Ok(Op::ReadBytes { address: self.value()?, bytes })
             }
             "join" => Ok(Op::Join(self.list('(', ')', |parser| Ok((parser.value()?, parser.number()?)))?)),
+            "strlen" => Ok(Op::StrLen(self.value()?)),
             "part" => {
                 let (offset, bytes) = (self.number()?, self.number()?);
                 Ok(Op::Part { of: self.value()?, offset, bytes })

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result as FmtResult, Write};
 
-use weir_event::{Action, Field, MapSchema, MapValue, Schema, Type, Word, schema};
+use weir_event::{Action, Field, MapSchema, MapValue, PrintTo, Schema, Type, Word, schema};
 
 use crate::{
     Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op, Terminator,
@@ -46,8 +46,14 @@ fn write_module(out: &mut String, module: &Module) -> FmtResult {
 fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult {
     let name = |map: usize| MapName(schema, map);
     match action {
-        Action::Printf { format, args } => {
-            write!(out, "printf {} ({})", Quoted(format), List(args.iter().map(Shown)))
+        Action::Printf { to, format, args } => {
+            match to {
+                PrintTo::Output => out.write_str("printf")?,
+                PrintTo::Error(place) => write!(out, "errorf {}", Quoted(place))?,
+                PrintTo::Warning(place) => write!(out, "warnf {}", Quoted(place))?,
+                PrintTo::File(most) => write!(out, "cat {most}")?,
+            }
+            write!(out, " {} ({})", Quoted(format), List(args.iter().map(Shown)))
         }
         Action::PrintValue { value } => write!(out, "print_value {}", Shown(value)),
         Action::PrintMap { map, top, div } => write!(out, "print_map {} top {top} div {div}", name(*map)),
@@ -244,6 +250,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
             }
             out.write_str(")")
         }
+        Op::StrLen(text) => write!(out, "strlen {}", Shown(text)),
         Op::Part { of, offset, bytes } => write!(out, "part {offset} {bytes} {}", Shown(of)),
         Op::ReadInt { address, bytes } => write!(out, "read_int {bytes} {}", Shown(address)),
         Op::ReadStr { address, limit: None } => write!(out, "read_str {}", Shown(address)),

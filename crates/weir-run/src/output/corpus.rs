@@ -13,6 +13,7 @@
 //! with words may stand before. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,7 @@ use weir_source::{Diagnostic, SourceFile};
 
 use crate::controller::{Caller, Controller, InWeir};
 use crate::failure::Failure;
+use crate::notice::Notices;
 use crate::output::Output;
 use crate::plan::Plan;
 use crate::stages;
@@ -118,7 +120,13 @@ fn printed(plan: Rc<Plan>, as_machine_code: bool) -> String {
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     let out = Shared::default();
     let report: Report<Box<dyn std::io::Write>> = Report::new(Box::new(out.clone()), Format::Text);
-    let mut output = Output::new(plan.clone(), report);
+    // What the script reports beside its output stands in between.
+    let beside = out.clone();
+    let said = Notices::to(move |notice| {
+        // SANITY: a vector takes everything.
+        writeln!(beside.clone(), "{notice}").expect("a Vec");
+    });
+    let mut output = Output::new(plan.clone(), report, said);
     let caller: Box<dyn Caller> = match as_machine_code {
         true => {
             let abi = local::site(segment.layout());

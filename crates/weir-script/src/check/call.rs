@@ -24,7 +24,25 @@ impl Checker<'_> {
                 return if row.kind.gives_value() { Ty::Unknown } else { Ty::None };
             }
             return match row.kind {
-                FunctionKind::Printf => self.printf(args),
+                FunctionKind::Printf(_) => self.printf(name, args),
+                FunctionKind::Strlen => {
+                    if let Some(ty) = self.value(&args[0])
+                        && !matches!(ty, Type::Str { .. })
+                    {
+                        let message =
+                            format!("`strlen` takes a string, not {}", describe_one(&ty, &self.types));
+                        self.error(args[0].span, &message, "read it with `str(…)`");
+                    }
+                    Ty::Value(Type::U64)
+                }
+                FunctionKind::Is(what) => self.is(call, &args[0], what),
+                FunctionKind::Assert => {
+                    self.condition(&args[0], "the condition of `assert`");
+                    self.assertion_text(&args[1]);
+                    Ty::None
+                }
+                FunctionKind::StaticAssert => self.static_assert(args),
+                FunctionKind::Fail => self.fail(call.span, args),
                 FunctionKind::Print => self.print(args),
                 FunctionKind::Str => self.str(call, args),
                 FunctionKind::Delete => self.delete(args),
@@ -58,6 +76,9 @@ impl Checker<'_> {
         }
         if let Some(row) = builtin::variable(name) {
             return self.builtin_call(row, function, args);
+        }
+        if args.is_empty() && self.known.named(name).is_some() {
+            return self.name(name, call.span);
         }
         args.iter().for_each(|arg| self.look_over(arg));
         self.unknown_function(function);
@@ -261,13 +282,21 @@ impl Checker<'_> {
         Ty::Value(Type::I64)
     }
 
-    fn printf(&mut self, args: &[Expr]) -> Ty {
+    fn assertion_text(&mut self, arg: &Expr) {
+        let Some(ty) = self.value(arg) else { return };
+        if !matches!(ty, Type::Str { .. }) {
+            let message = format!("the text of `assert` is a string, not {}", describe_one(&ty, &self.types));
+            self.error(arg.span, &message, "write `assert(condition, \"text\")`");
+        }
+    }
+
+    fn printf(&mut self, name: &str, args: &[Expr]) -> Ty {
         let (format, values) = (&args[0], &args[1..]);
         let types: Vec<Option<Type>> = values.iter().map(|value| self.value(value)).collect();
         let ExprKind::Str(text) = &format.kind else {
             if format.kind != ExprKind::Invalid {
-                let hint = "write `printf(\"%s\\n\", …)`";
-                self.error(format.span, "the format of `printf` must be a string literal", hint);
+                let hint = format!("write `{name}(\"%s\\n\", …)`");
+                self.error(format.span, &format!("the format of `{name}` must be a string literal"), &hint);
             }
             return Ty::None;
         };
@@ -285,7 +314,7 @@ impl Checker<'_> {
             let Some(ty) = ty else { continue };
             if !conversion.takes(ty) {
                 let message = format!(
-                    "argument {} of `printf` is {}, but `%{}` takes {}",
+                    "argument {} of `{name}` is {}, but `%{}` takes {}",
                     position + 1,
                     describe_one(ty, &self.types),
                     conversion.letter,
@@ -505,15 +534,11 @@ impl Checker<'_> {
         match (row.name, args) {
             (_, []) => return self.builtin(row, function.span),
             ("nsecs", [Expr { kind: ExprKind::Name(clock), span, .. }]) => match clock.as_str() {
-                "monotonic" => return self.builtin(row, function.span),
-                "boot" | "tai" | "sw_tai" => {
-                    let message = format!("not supported by weir yet: the clock `{clock}`");
-                    self.error(*span, &message, "`nsecs` is CLOCK_MONOTONIC");
-                }
+                "monotonic" | "boot" | "tai" | "sw_tai" => return self.builtin(row, function.span),
                 _ => self.error(
                     *span,
                     &format!("unknown clock `{clock}`"),
-                    "write `nsecs(monotonic)` or `nsecs`",
+                    "clocks are monotonic, boot, tai and sw_tai",
                 ),
             },
             (_, [first, ..]) => {

@@ -9,6 +9,8 @@ use crate::lexer::number_value;
 pub(crate) struct Known {
     /// `$1` and so on.
     pub(crate) params: Vec<String>,
+    /// Processors of the machine.
+    pub(crate) cpus: u32,
     /// What the script's C text has declared.
     pub(crate) declarations: Declarations,
 }
@@ -19,6 +21,9 @@ impl Known {
         let of_language = match name {
             "true" => Some(Named::Number(1)),
             "false" => Some(Named::Number(0)),
+            "ncpus" => Some(Named::Number(self.cpus.into())),
+            // What runs in a process is in user mode.
+            "usermode" => Some(Named::Number(1)),
             _ => None,
         };
         self.declarations.named(name).or(of_language)
@@ -42,29 +47,33 @@ pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
         ExprKind::Unary { op: UnaryOp::Negate, operand } => constant(operand, known).map(|value| -value),
         ExprKind::ParamCount => Some(known.params.len() as i128),
         ExprKind::Binary { op, left, right, .. } => {
-            let (left, right) = (constant(left, known)?, constant(right, known)?);
-            let value = match op {
-                BinaryOp::Add => left.checked_add(right)?,
-                BinaryOp::Sub => left.checked_sub(right)?,
-                BinaryOp::Mul => left.checked_mul(right)?,
-                BinaryOp::Div => left.checked_div(right)?,
-                BinaryOp::BitOr => left | right,
-                BinaryOp::BitAnd => left & right,
-                BinaryOp::Eq => i128::from(left == right),
-                BinaryOp::Ne => i128::from(left != right),
-                BinaryOp::Lt => i128::from(left < right),
-                BinaryOp::Le => i128::from(left <= right),
-                BinaryOp::Gt => i128::from(left > right),
-                BinaryOp::Ge => i128::from(left >= right),
-                BinaryOp::LogicalAnd => i128::from(left != 0 && right != 0),
-                BinaryOp::LogicalOr => i128::from(left != 0 || right != 0),
-                BinaryOp::Shl if (0..63).contains(&right) => left.checked_mul(1 << right)?,
-                _ => return None,
-            };
-            (i128::from(i64::MIN)..=i128::from(i64::MAX)).contains(&value).then_some(value)
+            applied(*op, constant(left, known)?, constant(right, known)?)
         }
         _ => None,
     }
+}
+
+/// An operation on constants; none where its result is none of 64 bits.
+pub(super) fn applied(op: BinaryOp, left: i128, right: i128) -> Option<i128> {
+    let value = match op {
+        BinaryOp::Add => left.checked_add(right)?,
+        BinaryOp::Sub => left.checked_sub(right)?,
+        BinaryOp::Mul => left.checked_mul(right)?,
+        BinaryOp::Div => left.checked_div(right)?,
+        BinaryOp::BitOr => left | right,
+        BinaryOp::BitAnd => left & right,
+        BinaryOp::Eq => i128::from(left == right),
+        BinaryOp::Ne => i128::from(left != right),
+        BinaryOp::Lt => i128::from(left < right),
+        BinaryOp::Le => i128::from(left <= right),
+        BinaryOp::Gt => i128::from(left > right),
+        BinaryOp::Ge => i128::from(left >= right),
+        BinaryOp::LogicalAnd => i128::from(left != 0 && right != 0),
+        BinaryOp::LogicalOr => i128::from(left != 0 || right != 0),
+        BinaryOp::Shl if (0..63).contains(&right) => left.checked_mul(1 << right)?,
+        _ => return None,
+    };
+    (i128::from(i64::MIN)..=i128::from(i64::MAX)).contains(&value).then_some(value)
 }
 
 /// The value of `$index` as a number: 0 where it is not given, None where it is no number.

@@ -309,7 +309,7 @@ impl Checker<'_> {
         Ty::Value(Type::Str { bytes: types::string_bytes(text.len() as u64) })
     }
 
-    fn name(&mut self, name: &str, span: Span) -> Ty {
+    pub(super) fn name(&mut self, name: &str, span: Span) -> Ty {
         match self.known.named(name) {
             Some(Named::Number(value)) => {
                 return Ty::Value(Type::Int { signed: i64::try_from(value).is_ok() });

@@ -1,9 +1,9 @@
-//! Blocks that are values, functions put in where they are called, and `if comptime`.
+//! Blocks that are values, and functions put in where they are called.
 
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Block, Expr, Name, TypeBase, TypeName};
-use crate::check::{Checker, constant};
+use crate::check::Checker;
 use crate::types::{self, Ty, describe};
 
 /// A function whose body is being read.
@@ -85,22 +85,5 @@ impl Checker<'_> {
             false => diagnostic.with_label(first, format!("first returns {old} here")),
         };
         self.push(diagnostic.with_hint("all values that a function returns are of one type"));
-    }
-
-    /// What the condition of `if comptime` is.
-    pub(super) fn static_condition(&mut self, condition: &Expr) -> Option<bool> {
-        self.condition(condition, "the condition of `if comptime`");
-        let value = constant(condition, self.known);
-        if value.is_none() {
-            let message = "the condition of `if comptime` is no constant";
-            self.error(
-                condition.span,
-                message,
-                "it may have literals, parameters, and names of macros and enumerations",
-            );
-        }
-        let value = value? != 0;
-        self.statics.insert(condition.span.start, value);
-        Some(value)
     }
 }

@@ -249,7 +249,7 @@ impl Checker<'_> {
     }
 
     /// What a pointer or a record is taken of. None if it is not known.
-    fn operand(&mut self, expr: &Expr) -> Option<Operand> {
+    pub(super) fn operand(&mut self, expr: &Expr) -> Option<Operand> {
         if !expr.is_place() {
             return Some(match self.value(expr)? {
                 Type::Pointer(to) => Operand::Pointer(to),
@@ -493,8 +493,8 @@ impl Checker<'_> {
 
 /// Something that has bytes.
 #[derive(Clone, Copy)]
-struct Place {
-    id: TypeId,
+pub(super) struct Place {
+    pub(super) id: TypeId,
     /// It is a part of a value, and not in the target's memory.
     is_held: bool,
 }
@@ -517,7 +517,7 @@ impl Raw {
 }
 
 /// What members and elements are taken of.
-enum Operand {
+pub(super) enum Operand {
     /// Of this.
     Pointer(TypeId),
     /// What is at a place, and no pointer.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use weir_event::{Action, Field, RECORD_HEADER_BYTES, Type, Word};
+use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word};
 use weir_ir::{Automaton, Builtin, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
-use crate::builtin::{self, FunctionKind};
+use crate::builtin::{self, FunctionKind, Prints};
 use crate::check::{constant, constant_string, stack_form};
 use crate::format::conversions;
 use crate::lower::Lowering;
@@ -113,6 +113,23 @@ impl Lowering<'_> {
                 Operand::one(self.blocks.value(Op::UserSymbol { address }, Type::Usym), Type::Usym)
             }
             Some(FunctionKind::Ustack) => self.ustack(args),
+            Some(FunctionKind::Strlen) => {
+                let text = self.expr(&args[0]).value();
+                Operand::one(self.blocks.value(Op::StrLen(text), Type::U64), Type::U64)
+            }
+            Some(FunctionKind::Is(_)) => {
+                let holds = self.checked.sizes[&call.span.start];
+                self.int(holds as i64, Type::I64)
+            }
+            None if name == "nsecs" && !args.is_empty() => {
+                let op = match &args[0].kind {
+                    ExprKind::Name(clock) if clock == "boot" => Builtin::BootNsecs,
+                    ExprKind::Name(clock) if clock != "monotonic" => Builtin::TaiNsecs,
+                    _ => Builtin::Nsecs,
+                };
+                Operand::one(self.blocks.value(Op::Builtin(op), Type::U64), Type::U64)
+            }
+            None if let Some(value) = self.named(name) => value,
             None => self.builtin(name),
             Some(other) => unreachable!("{other:?} gives no value"),
         }
@@ -123,7 +140,18 @@ impl Lowering<'_> {
         let Some(row) = builtin::function(name) else { return false };
         match row.kind {
             kind if kind.gives_value() => return false,
-            FunctionKind::Printf => self.printf(call, args),
+            FunctionKind::Printf(prints) => {
+                let place = || self.place_text(call);
+                let to = match prints {
+                    Prints::Output => PrintTo::Output,
+                    Prints::Error => PrintTo::Error(place()),
+                    Prints::Warning => PrintTo::Warning(place()),
+                    Prints::File => PrintTo::File(self.checked.max_cat_bytes),
+                };
+                self.printf(call, args, to);
+            }
+            FunctionKind::Assert => self.assert(call, &args[0], &args[1]),
+            FunctionKind::StaticAssert | FunctionKind::Fail => {}
             FunctionKind::Print => self.print(call, args),
             FunctionKind::Delete => {
                 let map = map_arg(&args[0]);
@@ -173,7 +201,35 @@ impl Lowering<'_> {
         Operand::one(self.blocks.value(Op::UserStack(form), ty.clone()), ty)
     }
 
-    fn printf(&mut self, call: &Expr, args: &[Expr]) {
+    /// `script.bt:1:9-62`, as bpftrace writes the place of a call.
+    fn place_text(&self, call: &Expr) -> String {
+        let span = self.origins.place(call.span);
+        let text = &self.file.text;
+        let before = &text[..span.start as usize];
+        let line = 1 + before.matches('\n').count();
+        let column = 1 + before.chars().rev().take_while(|c| *c != '\n').count();
+        let width = text[span.start as usize..span.end as usize].chars().take_while(|c| *c != '\n').count();
+        format!("{}:{line}:{column}-{}", self.file.name, column + width)
+    }
+
+    /// Where the condition is 0, an error is reported, and the run ends.
+    fn assert(&mut self, call: &Expr, condition: &Expr, text: &Expr) {
+        let scope = self.variables.len();
+        let (holds, fails) = self.condition(condition);
+        self.merge(fails, scope, &[]);
+        let operand = self.expr(text);
+        let to = PrintTo::Error(self.place_text(call));
+        let action = Action::Printf { to, format: "%s".to_owned(), args: vec![field(&operand.ty)] };
+        self.emit(call, action, operand.values);
+        let code = self.int(1, Type::I64);
+        // Its second action; nothing else has this place.
+        let exit = Action::Exit { code: Some(field(&Type::I64)) };
+        self.emit_at(call.span.start + 1, exit, code.values);
+        self.blocks.finish();
+        self.merge(holds, scope, &[]);
+    }
+
+    fn printf(&mut self, call: &Expr, args: &[Expr], to: PrintTo) {
         let ExprKind::Str(format) = &args[0].kind else { unreachable!("the check wants a literal format") };
         let mut fields = Vec::new();
         let mut values = Vec::new();
@@ -193,7 +249,7 @@ impl Lowering<'_> {
             fields.push(Field { offset, ty: operand.ty.clone() });
             offset += operand.ty.bytes();
         }
-        self.emit(call, Action::Printf { format: format.clone(), args: fields }, values);
+        self.emit(call, Action::Printf { to, format: format.clone(), args: fields }, values);
     }
 
     fn print(&mut self, call: &Expr, args: &[Expr]) {

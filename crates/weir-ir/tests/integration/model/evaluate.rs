@@ -113,6 +113,10 @@ impl Run<'_> {
                 read.resize(ty.expect("an object has a type").bytes() as usize, 0);
                 Some(Datum::Object(read))
             }
+            Op::StrLen(text) => {
+                let Datum::Str(bytes) = self.get(*text) else { panic!("only strings have a length") };
+                int(bytes.len() as i64)
+            }
             Op::Join(parts) => {
                 let mut all = Vec::new();
                 for (value, bytes) in parts {
@@ -254,6 +258,7 @@ impl Run<'_> {
             Builtin::Cpu => i64::from(around.cpu),
             // The model's modules do not ask for them.
             Builtin::Uid | Builtin::Gid | Builtin::Random | Builtin::Cgroup => 0,
+            Builtin::BootNsecs | Builtin::TaiNsecs | Builtin::Jiffies | Builtin::NumaNode => 0,
             Builtin::Probe | Builtin::Func => around.cookie as i64,
             Builtin::Comm => return Datum::Str(around.comm.clone().into_bytes()),
         })

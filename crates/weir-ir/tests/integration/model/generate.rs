@@ -148,6 +148,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     let key = fields(vec![maps[1].key.clone().expect("the second map has a key")]).remove(0);
     let actions = vec![
         Action::Printf {
+            to: weir_event::PrintTo::Output,
             format: "%d \"%s\"\n\\ é\u{1}".into(),
             args: fields(vec![int.clone(), string(menu, dice), Type::Func]),
         },
@@ -343,6 +344,12 @@ impl Maker<'_> {
         if self.dice.below(3) == 0 {
             let ty = if self.dice.below(3) == 0 { string(self.menu, &mut self.dice) } else { Type::I64 };
             self.fresh(&ty, usable, insts);
+            return;
+        }
+        if self.dice.below(8) == 0 {
+            let ty = string(self.menu, &mut self.dice);
+            let text = self.value(&ty, usable, insts);
+            self.push(Op::StrLen(text), Some(Type::U64), usable, insts);
             return;
         }
         if self.is_session && self.dice.below(6) == 0 {
