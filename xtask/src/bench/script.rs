@@ -50,12 +50,14 @@ const CLAUSES: [(&str, &str, &str, &str); 5] = [
 const MS_MAX: [(&str, f64); 2] = [(ONE_LINE, 5.0), (LINES, 20.0)];
 const ONE_LINE: &str = "compile: one line";
 const LINES: &str = "compile: 200 lines";
+const LOST: &str = "printf: lines lost";
 
-/// ns a call of each clause, and milliseconds of each compilation.
+/// ns a call of each clause, milliseconds of each compilation, and per cent of the lines that were lost, and reported as lost.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Sample {
     ns: Vec<f64>,
     ms: Vec<f64>,
+    lost: f64,
 }
 
 pub(super) fn measure(plan: &Plan) -> Result<()> {
@@ -97,8 +99,10 @@ impl Bench {
         };
         let mut sample = Sample::default();
         for (name, c, body, wanted) in CLAUSES {
-            let ns = self.clause(tracer, (c, body, wanted), calls);
-            sample.ns.push(ns.with_context(|| format!("the clause {name}"))?);
+            let clause = self.clause(tracer, (c, body, wanted), calls);
+            let (ns, lost) = clause.with_context(|| format!("the clause {name}"))?;
+            sample.ns.push(ns);
+            sample.lost += lost;
         }
         if let Tracer::Weir(_) = tracer {
             for script in [self.one_line(), self.lines()] {
@@ -108,8 +112,13 @@ impl Bench {
         Ok(sample)
     }
 
-    /// ns a call with this clause at the function.
-    fn clause(&self, tracer: &Tracer, (c, body, wanted): (&str, &str, &str), calls: u64) -> Result<f64> {
+    /// ns a call with this clause at the function, and per cent of its lines that are missing.
+    fn clause(
+        &self,
+        tracer: &Tracer,
+        (c, body, wanted): (&str, &str, &str),
+        calls: u64,
+    ) -> Result<(f64, f64)> {
         let mut command = tracer.command(&self.program);
         let script = format!("{c} uprobe:{}:handle {{ {body} }}", quoted(&self.program));
         let traced = format!("{} {calls}", tracer.word(&self.program));
@@ -125,16 +134,23 @@ impl Bench {
                 .and_then(|value| value.parse::<f64>().ok())
                 .with_context(|| format!("no {name}= in {text:?}"))
         };
+        let mut missing = 0.0;
         if *tracer != Tracer::None {
             let found = fs::read_to_string(&self.out)?;
             ensure!(found.contains(wanted), "{wanted:?} is not in {:?}…", &found.get(..200));
             let lines =
                 found.lines().filter(|line| line.contains(" GET ") || line.contains(" POST ")).count();
-            let is_lost =
-                matches!(tracer, Tracer::Weir(_)) && body.starts_with("printf") && lines as u64 != calls;
-            ensure!(!is_lost, "{lines} lines of {calls} calls");
+            if matches!(tracer, Tracer::Weir(_)) && body.starts_with("printf") {
+                let reported = found.lines().filter_map(|line| line.strip_prefix("Lost ")?.split(' ').next());
+                let lost: u64 = reported.filter_map(|count| count.parse::<u64>().ok()).sum();
+                ensure!(
+                    lines as u64 + lost == calls,
+                    "{lines} lines of {calls} calls, {lost} reported as lost"
+                );
+                missing = 100.0 * lost as f64 / calls as f64;
+            }
         }
-        Ok(field("busy_ns")? / field("calls")?)
+        Ok((field("busy_ns")? / field("calls")?, missing))
     }
 
     fn one_line(&self) -> String {
@@ -176,6 +192,10 @@ fn add_figures(figures: &mut Figures, sides: &[Side], rounds: &Rounds<Sample>) {
             let hits: Vec<f64> = pairs.map(|(side, bare)| side.ns[index] - bare.ns[index]).collect();
             figures.add(side.subject, &format!("ns a hit: {name}"), "ns", &hits);
         }
+        if side.subject == WEIR {
+            let lost: Vec<f64> = samples.iter().map(|sample| sample.lost).collect();
+            figures.describe(side.subject, LOST, "%", &lost);
+        }
         for (index, (case, _)) in MS_MAX.into_iter().enumerate() {
             let ms: Vec<f64> = samples.iter().filter_map(|sample| sample.ms.get(index).copied()).collect();
             figures.add(side.subject, case, "ms", &ms);
@@ -191,6 +211,10 @@ fn bars(figures: &Figures) -> Vec<String> {
             let verdict = if figure.summary.median <= most { "met" } else { "NOT met" };
             lines.push(format!("bar: {case}: at most {most} ms: {verdict}: {:.3}", figure.summary.median));
         }
+    }
+    if let Some(figure) = figures.get(WEIR, LOST) {
+        let verdict = if figure.summary.median == 0.0 { "met" } else { "NOT met" };
+        lines.push(format!("bar: {LOST}: none: {verdict}: {:.3} %", figure.summary.median));
     }
     for (name, ..) in CLAUSES {
         let case = format!("ns a hit: {name}");
@@ -213,7 +237,7 @@ mod tests {
     #[test]
     fn hits_are_what_a_side_takes_more_than_the_bare_one() {
         let sides = [BARE, WEIR].map(|subject| Side { subject, tracer: Tracer::None });
-        let sample = |ns: f64, ms: &[f64]| Sample { ns: vec![ns; CLAUSES.len()], ms: ms.to_vec() };
+        let sample = |ns: f64, ms: &[f64]| Sample { ns: vec![ns; CLAUSES.len()], ms: ms.to_vec(), lost: 0.0 };
         let rounds = Rounds::of(vec![vec![sample(2.0, &[]); 3], vec![sample(52.0, &[4.0, 30.0]); 3]]);
         let mut figures = Figures::default();
         add_figures(&mut figures, &sides, &rounds);
