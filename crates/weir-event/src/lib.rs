@@ -34,6 +34,8 @@ pub struct Schema {
     pub types: CTypes,
     /// Events that are recorded with all their fields ([`recorded`]), by number. A module that has some writes no other records.
     pub events: Vec<schema::Schema>,
+    /// Maps are not printed at the end of their own accord.
+    pub hides_maps: bool,
 }
 
 /// What `probe` and `func` print for one attach cookie.

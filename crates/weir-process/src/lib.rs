@@ -164,6 +164,8 @@ pub struct Selection {
 /// What later processes are selected by.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Rule {
+    /// Every process but the first of the machine: those that map what is probed are traced.
+    Any,
     /// A pattern of names.
     Name(String),
     /// A control group, with the groups below it.
@@ -191,6 +193,8 @@ pub enum Origin {
     Given,
     /// weir started it.
     Command,
+    /// It maps what is probed.
+    Any,
     /// By a rule: what it is called, and what it says.
     Rule(&'static str, String),
     /// It is a child of a process that is traced.
@@ -209,6 +213,10 @@ impl Selection {
         let is_name = |rule: &Rule| matches!(rule, Rule::Name(_));
         let mut selecting = self.rules.iter().filter(|rule| rule.selects(process, processes));
         let first = selecting.next()?;
+        if *first == Rule::Any {
+            let is_meant = || processes.user(process.id.pid).is_some_and(|user| self.users.has(user));
+            return (self.users.are_all() || is_meant()).then_some(first);
+        }
         if !is_name(first) || self.has_user(process, processes) {
             return Some(first);
         }
@@ -261,6 +269,16 @@ impl Selection {
         let first = named.filter_map(|process| Some((processes.user(process.id.pid)?, process.id.start)));
         // Root's before all others.
         if let Some((user, _)) = first.min_by_key(|(user, start)| (*user != 0, *start)) {
+            self.users.add(user);
+        }
+        self
+    }
+
+    /// Every process that maps what is probed is of the run: those of `user`, if one is given.
+    pub fn of_any(mut self, user: Option<u32>) -> Selection {
+        self.rules.push(Rule::Any);
+        if let Some(user) = user {
+            self.users = Users::one();
             self.users.add(user);
         }
         self
@@ -357,6 +375,7 @@ impl Rule {
     pub fn selects(&self, process: &Process, processes: &Processes) -> bool {
         let pid = process.id.pid;
         match self {
+            Rule::Any => pid != 1,
             Rule::Name(name) => {
                 is_called(&process.comm, name)
                     || processes.executable_name(pid).is_some_and(|called| is_called(&called, name))
@@ -372,6 +391,7 @@ impl Rule {
     /// How a process comes to be traced by it.
     pub fn origin(&self) -> Origin {
         match self {
+            Rule::Any => Origin::Any,
             Rule::Name(name) => Origin::Rule("name", name.clone()),
             Rule::Cgroup { given, .. } => Origin::Rule("cgroup", given.clone()),
             Rule::Unit(unit) => Origin::Rule("unit", unit.clone()),
@@ -384,6 +404,7 @@ impl Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Rule::Any => write!(f, "a process that maps what is probed"),
             Rule::Name(name) => write!(f, "a process called {name}"),
             Rule::Cgroup { given, .. } => write!(f, "a process in cgroup {given}"),
             Rule::Unit(unit) => write!(f, "a process of unit {unit}"),
@@ -398,6 +419,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::Given => write!(f, "given"),
             Origin::Command => write!(f, "the command"),
+            Origin::Any => write!(f, "maps what is probed"),
             Origin::Rule(kind, given) => write!(f, "{kind} {given}"),
             Origin::ChildOf(parent) => write!(f, "child of {parent}"),
             Origin::Orphan => write!(f, "child of a process that has ended"),

@@ -62,20 +62,40 @@ pub enum Format {
 pub struct Report<W> {
     out: W,
     format: Format,
+    words: Words,
     malformed: u64,
+}
+
+/// Whose words a report has, where bpftrace's have changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Words {
+    /// Up to 0.23: `Attaching 2 probes...`, first of all that is printed.
+    #[default]
+    Attaching,
+    /// From 0.24 on: `Attached 2 probes`, beside the output.
+    Attached,
 }
 
 impl<W: Write> Report<W> {
     /// To a writer that is flushed by [`Report::flush`] alone.
     pub fn new(out: W, format: Format) -> Report<W> {
-        Report { out, format, malformed: 0 }
+        Report { out, format, words: Words::default(), malformed: 0 }
     }
 
-    /// How many sites are being attached; the first line unless `-q` is given.
-    pub fn attached_probes(&mut self, probes: u64) -> io::Result<()> {
-        match self.format {
-            Format::Text => text::attached_probes(&mut self.out, probes),
-            Format::Json => json::attached_probes(&mut self.out, probes),
+    /// In these words.
+    pub fn with_words(self, words: Words) -> Report<W> {
+        Report { words, ..self }
+    }
+
+    /// How many sites are being attached; the first line unless `-q` is given. The answer is a line for standard error, if it belongs there.
+    pub fn attached_probes(&mut self, probes: u64) -> io::Result<Option<String>> {
+        let plural = if probes == 1 { "" } else { "s" };
+        match (self.format, self.words) {
+            (Format::Json, _) => json::attached_probes(&mut self.out, probes).map(|()| None),
+            (Format::Text, Words::Attaching) => {
+                writeln!(self.out, "Attaching {probes} probe{plural}...").map(|()| None)
+            }
+            (Format::Text, Words::Attached) => Ok(Some(format!("Attached {probes} probe{plural}"))),
         }
     }
 
@@ -194,7 +214,8 @@ impl<W: Write> Report<W> {
         if self.format == Format::Text {
             text::end(&mut self.out)?;
         }
-        let mut order: Vec<usize> = (0..schema.maps.len()).collect();
+        let shown = if schema.hides_maps { 0 } else { schema.maps.len() };
+        let mut order: Vec<usize> = (0..shown).collect();
         order.sort_by(|a, b| schema.maps[*a].name.as_bytes().cmp(schema.maps[*b].name.as_bytes()));
         for map in order {
             let entries = read(map, &schema.maps[map]);

@@ -15,11 +15,6 @@ use crate::histogram::Bucket;
 use crate::limits::{BAR_COLUMNS, KEY_INDENT, VALUE_INDENT};
 use crate::value::Value;
 
-pub(crate) fn attached_probes(out: &mut dyn Write, probes: u64) -> io::Result<()> {
-    let plural = if probes == 1 { "" } else { "s" };
-    writeln!(out, "Attaching {probes} probe{plural}...")
-}
-
 pub(crate) fn lost_events(out: &mut dyn Write, events: u64) -> io::Result<()> {
     writeln!(out, "Lost {events} events")
 }

@@ -20,6 +20,9 @@ use weir_report::ProcessCounts;
 /// How often a process without a file to probe is looked at, at most.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
+/// The same where every process of the machine is one that may map a file to probe: a look at each costs some 50 µs.
+const PAUSE_MAX_ANY: Duration = Duration::from_secs(8);
+
 /// So many processes are remembered with when they were probed, before those are forgotten whose children from before are long known.
 const REMEMBERED: usize = 4096;
 /// In clock ticks of a hundredth of a second.
@@ -306,7 +309,8 @@ impl Waiting {
         let is_loading = matches!(sight, Sight::Maps { files: 1.., .. });
         self.pause = if is_loading { LOOK_INTERVAL } else { self.pause };
         self.look_at = now + self.pause;
-        self.pause = (2 * self.pause).min(PAUSE_MAX);
+        let most = if self.candidate.origin == Origin::Any { PAUSE_MAX_ANY } else { PAUSE_MAX };
+        self.pause = (2 * self.pause).min(most);
     }
 }
 

@@ -133,7 +133,8 @@ pub(super) fn start(
     given.extend(shared.subjects.selection.pids.iter().map(|pid| (*pid, ())));
     if !options.is_quiet() {
         let probes: usize = compiled.triggers.iter().map(probes_of).sum();
-        report.attached_probes(probes as u64).map_err(output_failed)?;
+        let line = report.attached_probes(probes as u64).map_err(output_failed)?;
+        line.into_iter().for_each(|text| shared.notices.send(Notice::Script { text }));
     }
     let ring = Ring::open(&maps.maps, compiled.ring as usize)?;
     let unmapped = shared.plan.sites.iter().map(|site| site.binary.path().to_owned()).collect();

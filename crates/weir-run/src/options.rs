@@ -52,6 +52,8 @@ pub struct Options {
     pub fuses: bool,
     /// Settings of the script, which win over its `config` block: name and value ([`crate::fault_of_setting`] says what is wrong with one).
     pub settings: Vec<(String, String)>,
+    /// Parameters of the script that have names; without a value: true.
+    pub named: Vec<(String, Option<String>)>,
     /// Where the headers that a script includes are looked for first.
     pub header_folders: Vec<PathBuf>,
     /// Headers that are included before the script.
@@ -103,6 +105,7 @@ impl Default for Options {
             counts_hits: false,
             fuses: true,
             settings: Vec::new(),
+            named: Vec::new(),
             header_folders: Vec::new(),
             headers: Vec::new(),
             home: std::env::var_os("HOME").map(PathBuf::from),

@@ -70,6 +70,7 @@ impl Given {
             params: self.parameters.clone(),
             headers: self.options.headers.clone(),
             settings: self.options.settings.clone(),
+            named: self.options.named.clone(),
             ..weir_script::Options::default()
         };
         let mut module = stages::front(&self.source, &options, world, &mut of_script)?;

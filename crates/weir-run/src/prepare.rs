@@ -233,6 +233,12 @@ impl Planned {
             None => required::feasible(&plan)?,
             Some(_) => kernel::check_namespace()?,
         }
+        let names_nobody = subjects.selection.is_empty() && given.options.command.is_none();
+        let is_for_any = names_nobody && given.kernel.is_none() && given.recording.is_none();
+        let subjects = match is_for_any && !plan.sites.is_empty() {
+            true => subjects.of_any(&given.options, &notices),
+            false => subjects,
+        };
         required::placed(&given.options, &plan, &subjects)?;
         let probes = label(&plan.compiled, given.session_name());
         let warned = notices.clone();

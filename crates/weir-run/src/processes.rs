@@ -366,7 +366,8 @@ impl Shared {
         let is_quiet = options.is_quiet();
         if !is_quiet {
             let probes: usize = compiled.triggers.iter().map(probes_of).sum();
-            report.attached_probes(probes as u64).map_err(output_failed)?;
+            let line = report.attached_probes(probes as u64).map_err(output_failed)?;
+            line.into_iter().for_each(|text| self.notices.send(Notice::Script { text }));
         }
         let mut parts: Vec<Box<dyn Part>> = Vec::new();
         if let Some(supervisor) = supervisor {

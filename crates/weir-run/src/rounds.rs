@@ -15,6 +15,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use weir_ir::Trigger;
 use weir_probe::Launched;
 use weir_process::watch::LOOK_INTERVAL;
 use weir_report::{Entry, ProcessLine, Report, Summary};
@@ -94,7 +95,19 @@ impl Rounds {
         self.parts.iter_mut().for_each(|part| part.begin(segment, &mut self.requests));
         self.controller.begin(&in_weir(&self.shared, segment))?;
         self.grow(segment, None);
-        self.read(segment)
+        self.read(segment)?;
+        if self.is_over_at_once() {
+            self.output.ask_to_exit(0);
+        }
+        Ok(())
+    }
+
+    /// There is no event to wait for, and no process whose end would be one.
+    fn is_over_at_once(&self) -> bool {
+        let options = &self.shared.given.options;
+        let names_nobody = !options.names_processes() && options.command.is_none();
+        let waits = |trigger: &Trigger| !matches!(trigger, Trigger::Begin | Trigger::End);
+        names_nobody && !self.shared.plan.compiled.triggers.iter().any(waits)
     }
 
     /// Looks at what a traced process maps, for the names of its addresses.

@@ -7,6 +7,7 @@ use weir_process::processes::Processes;
 use weir_process::{Machine, Selection};
 
 use crate::failure::Failure;
+use crate::notice::{Notices, note};
 use crate::options::Options;
 
 /// Processes of a name in whose files a script is looked for at first.
@@ -29,6 +30,20 @@ impl Subjects {
         let is_of_one = !given.any_user && geteuid().is_root();
         let selection = if is_of_one { selection.of_one_user(&processes) } else { selection };
         Ok(Subjects { selection, processes })
+    }
+
+    /// All processes that map what is probed, since none is named: as root, root's own, unless those of every user are wanted.
+    pub(crate) fn of_any(self, options: &Options, notices: &Notices) -> Subjects {
+        let user = (geteuid().is_root() && !options.any_user).then_some(0);
+        if !options.is_quiet() {
+            let whose = if user.is_some() { " of root (--any-user: of every user)" } else { "" };
+            note!(
+                notices,
+                Processes,
+                "no process is named: those{whose} are traced that map what the script probes, now and later; Ctrl-C ends the run"
+            );
+        }
+        Subjects { selection: self.selection.of_any(user), processes: self.processes }
     }
 
     pub(crate) fn processes(&self) -> &Processes {

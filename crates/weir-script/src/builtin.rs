@@ -39,6 +39,7 @@ pub enum FunctionKind {
     HasKey,
     Len,
     Strlen,
+    Getopt,
     /// What is known of its argument before the program runs.
     Is(Is),
     Assert,
@@ -339,6 +340,13 @@ pub const FUNCTIONS: &[Function] = &[
         doc: "How many bytes a string has before its end.",
     },
     Function {
+        name: "getopt",
+        kind: FunctionKind::Getopt,
+        arity: (1, 3),
+        signature: "getopt(\"name\"[, default[, \"help\"]])",
+        doc: "The script's parameter of that name, given as `--param name=value`: of its default's type, true or false without one.",
+    },
+    Function {
         name: "is_str",
         kind: FunctionKind::Is(Is::Str),
         arity: (1, 1),
@@ -554,6 +562,8 @@ pub const SETTINGS: &[(&str, &str)] = &[
         "Rounds of loops that one run of a clause may have in all (1 to 8388608; 1048576).",
     ),
     ("max_cat_bytes", "Bytes of a file that `cat` prints (1 to 1048576; 10240)."),
+    ("print_maps_on_exit", "Whether all maps are printed at the end: `true` or `false` (true)."),
+    ("stack_mode", "How stacks are printed that say nothing of it: `bpftrace`, `perf` or `raw` (bpftrace)."),
     (
         "missing_probes",
         "What to do about probes that are not there or cannot be patched: `error`, `warn` or `ignore` (error).",

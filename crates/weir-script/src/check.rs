@@ -20,7 +20,7 @@ mod memory;
 mod network;
 mod stmt;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_event::ctype::{CTypes, TypeId};
 use weir_event::{MapRoom, MapSchema, MapValue, SiteName, Type};
@@ -36,7 +36,7 @@ use crate::limits;
 use crate::types::describe;
 
 pub(crate) use crate::check::call::stack_form;
-pub(crate) use crate::check::constant::{Known, constant, constant_string};
+pub(crate) use crate::check::constant::{Known, Parameter, constant, constant_string, parameter};
 
 /// A script that is sound. Only [`check`] makes one.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,6 +64,7 @@ pub(crate) struct Checked {
     pub(crate) max_strlen: u32,
     pub(crate) max_map_keys: u32,
     pub(crate) max_cat_bytes: u32,
+    pub(crate) prints_maps: bool,
     pub(crate) max_loop_iterations: u32,
     pub(crate) missing_probes: MissingProbes,
 }
@@ -99,7 +100,13 @@ pub(crate) fn check(
         false => c::read(&script.c, &options.headers, world),
     };
     fixed.extend(faults);
-    let known = Known { params: options.params.clone(), declarations, cpus: world.cpus() };
+    let known = Known {
+        params: options.params.clone(),
+        named: options.named.clone(),
+        declarations,
+        cpus: world.cpus(),
+        stack_mode: settings.stack_mode,
+    };
     let mut checker = Checker::new(&settings, &known, script.incomplete, world);
     checker.rooms = rooms(&script.maps, &known, &mut fixed);
     let mut rounds = 0;
@@ -115,6 +122,16 @@ pub(crate) fn check(
         }
     }
     checker.finish(rounds);
+    if !script.incomplete {
+        for (name, _) in options.named.iter().filter(|(name, _)| !checker.named.contains(name)) {
+            let message = format!("the script has no parameter `--{name}`");
+            let hint = match weir_source::nearest(name, checker.named.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `--{near}`?"),
+                None => "it asks for its parameters with `getopt`".to_owned(),
+            };
+            fixed.push(Diagnostic::error(Span::new(0, 0), message).with_hint(hint));
+        }
+    }
     let mut diagnostics = fixed;
     diagnostics.append(&mut checker.diagnostics);
     diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
@@ -153,6 +170,7 @@ pub(crate) fn check(
         max_strlen: settings.max_strlen,
         max_map_keys: settings.max_map_keys,
         max_cat_bytes: settings.max_cat_bytes,
+        prints_maps: settings.prints_maps,
         max_loop_iterations: settings.max_loop_iterations,
         missing_probes: settings.missing_probes,
     };
@@ -455,6 +473,8 @@ pub(crate) struct Checker<'a> {
     unknown_reads: Vec<(Span, String)>,
     /// Names of probes or functions that are compared with text.
     name_comparisons: Vec<NameComparison>,
+    /// Parameters that the script asks for.
+    named: BTreeSet<String>,
 }
 
 /// `func == "malloc"`.
@@ -506,6 +526,7 @@ impl<'a> Checker<'a> {
             arguments: argument::Arguments::default(),
             unknown_reads: Vec::new(),
             name_comparisons: Vec::new(),
+            named: BTreeSet::new(),
         }
     }
 

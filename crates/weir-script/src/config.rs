@@ -1,5 +1,6 @@
 //! The `config` block, and what is set outside of the script → settings.
 
+use weir_event::StackMode;
 use weir_ir::MissingProbes;
 use weir_source::Diagnostic;
 
@@ -16,6 +17,8 @@ pub(crate) struct Settings {
     pub max_map_keys: u32,
     pub max_probes: u64,
     pub max_cat_bytes: u32,
+    pub prints_maps: bool,
+    pub stack_mode: StackMode,
     /// 0: not set.
     pub max_loop_iterations: u32,
     pub missing_probes: MissingProbes,
@@ -33,6 +36,8 @@ pub(crate) fn settings(
         max_map_keys: in_range(options.max_map_keys, limits::MAX_MAP_KEYS_RANGE),
         max_probes: limits::MAX_PROBES_DEFAULT,
         max_cat_bytes: 10_240,
+        prints_maps: true,
+        stack_mode: StackMode::Bpftrace,
         max_loop_iterations: 0,
         missing_probes: MissingProbes::Error,
     };
@@ -98,6 +103,14 @@ struct Wanted {
 
 /// None if there is no such setting; what it wants if it is set to something else.
 fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<(), Wanted>> {
+    // As variables of the environment have it, too, and by the names of earlier versions.
+    let name = name.to_lowercase();
+    let name = match name.strip_prefix("bpftrace_").unwrap_or(&name) {
+        "strlen" => "max_strlen",
+        "map_keys_max" => "max_map_keys",
+        "cat_bytes_max" => "max_cat_bytes",
+        other => other,
+    };
     let number = |(least, most): (u64, u64)| match *given {
         Given::Number(number) if (least..=most).contains(&number) => Ok(number),
         _ => Err(Wanted { text: format!("a number from {least} to {most}"), example: most.to_string() }),
@@ -110,9 +123,54 @@ fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<
         "max_loop_iterations" => {
             number(limits::MAX_LOOP_ITERATIONS_RANGE).map(|n| settings.max_loop_iterations = n as u32)
         }
+        "print_maps_on_exit" => truth(given).map(|truth| settings.prints_maps = truth),
+        "stack_mode" => stack_mode(given).map(|mode| settings.stack_mode = mode),
+        name if WITHOUT_MEANING.contains(&name) => match given {
+            Given::Other => Err(Wanted { text: "a number or a word".to_owned(), example: "1".to_owned() }),
+            _ => Ok(()),
+        },
         "missing_probes" => missing(given).map(|found| settings.missing_probes = found),
         _ => return None,
     })
+}
+
+/// Settings of bpftrace's that are about LLVM, the kernel's verifier, its ring or its way to look up symbols: weir has nothing that they set.
+pub(crate) const WITHOUT_MEANING: [&str; 18] = [
+    "cache_user_symbols",
+    "lazy_symbolication",
+    "license",
+    "log_size",
+    "max_ast_nodes",
+    "max_bpf_progs",
+    "max_type_res_iterations",
+    "on_stack_limit",
+    "perf_rb_pages",
+    "show_debug_info",
+    "symbol_source",
+    "unstable_addr",
+    "unstable_import_statement",
+    "unstable_import",
+    "unstable_macro",
+    "unstable_map_decl",
+    "unstable_tseries",
+    "use_blazesym",
+];
+
+fn truth(given: &Given<'_>) -> Result<bool, Wanted> {
+    match given {
+        Given::Number(1) | Given::Word("true") => Ok(true),
+        Given::Number(0) | Given::Word("false") => Ok(false),
+        _ => Err(Wanted { text: "`true` or `false`".to_owned(), example: "false".to_owned() }),
+    }
+}
+
+fn stack_mode(given: &Given<'_>) -> Result<StackMode, Wanted> {
+    let found = match given {
+        Given::Word(word) => StackMode::NAMES.iter().find(|(_, name)| name == word),
+        _ => None,
+    };
+    let wanted = || Wanted { text: "`bpftrace`, `perf` or `raw`".to_owned(), example: "perf".to_owned() };
+    found.map(|(mode, _)| *mode).ok_or_else(wanted)
 }
 
 fn missing(given: &Given<'_>) -> Result<MissingProbes, Wanted> {

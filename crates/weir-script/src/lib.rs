@@ -51,6 +51,8 @@ pub struct Options {
     pub max_map_keys: u32,
     /// `$1` and so on.
     pub params: Vec<String>,
+    /// What `getopt` gives, by name; without a value: true.
+    pub named: Vec<(String, Option<String>)>,
     /// Headers that are read before the script's own C text.
     pub headers: Vec<String>,
     /// Settings of the `config` block by their names, as bpftrace has them in its environment.
@@ -63,6 +65,7 @@ impl Default for Options {
             max_strlen: 1024,
             max_map_keys: 4096,
             params: Vec::new(),
+            named: Vec::new(),
             headers: Vec::new(),
             settings: Vec::new(),
         }

@@ -56,6 +56,7 @@ pub(crate) fn lower(file: &SourceFile, expanded: &Expanded, checked: &Checked) -
         sites: checked.sites.clone(),
         types,
         events: Vec::new(),
+        hides_maps: !checked.prints_maps,
     };
     let Checked { max_map_keys, missing_probes, max_loop_iterations, .. } = *checked;
     Module { functions, schema, max_map_keys, missing_probes, max_loop_iterations }

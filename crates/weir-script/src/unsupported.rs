@@ -52,7 +52,7 @@ const LATER: &str = "`printf` can print the number itself";
 const UNSAFE: &str = "weir does not act on the system it observes";
 const TYPES: &str = "`sizeof`, `offsetof` and casts are there";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
-const ONLY_SETTINGS: &str = "settings are max_strlen, max_map_keys, max_probes and missing_probes";
+const ONLY_SETTINGS: &str = "docs/language.md lists the settings";
 
 pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "kprobe", USER_FUNCTIONS),
@@ -122,20 +122,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "unwatch", EVENTS),
     row(Kind::Function, "uptr", "`str(p)` reads the target's memory"),
     row(Kind::Function, "write_user", UNSAFE),
-    row(Kind::Function, "getopt", "positional parameters are `$1`, `$2` and so on"),
-    row(Kind::Setting, "cache_user_symbols", ONLY_SETTINGS),
     row(Kind::Setting, "cpp_demangle", ONLY_SETTINGS),
-    row(Kind::Setting, "lazy_symbolication", ONLY_SETTINGS),
-    row(Kind::Setting, "license", ONLY_SETTINGS),
-    row(Kind::Setting, "log_size", ONLY_SETTINGS),
-    row(Kind::Setting, "max_ast_nodes", ONLY_SETTINGS),
-    row(Kind::Setting, "max_bpf_progs", ONLY_SETTINGS),
-    row(Kind::Setting, "max_type_res_iterations", ONLY_SETTINGS),
-    row(Kind::Setting, "on_stack_limit", ONLY_SETTINGS),
-    row(Kind::Setting, "perf_rb_pages", ONLY_SETTINGS),
-    row(Kind::Setting, "print_maps_on_exit", ONLY_SETTINGS),
-    row(Kind::Setting, "stack_mode", ONLY_SETTINGS),
     row(Kind::Setting, "str_trunc_trailer", ONLY_SETTINGS),
-    row(Kind::Setting, "symbol_source", ONLY_SETTINGS),
-    row(Kind::Setting, "use_blazesym", ONLY_SETTINGS),
 ];

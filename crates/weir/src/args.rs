@@ -1,9 +1,10 @@
 //! The command line: what may be written, and what it means. Wrong usage exits 2, with clap's message.
 //!
 //! In: the arguments, as values. Out: [`Args`]. bpftrace's own flags keep their meaning; called under the name
-//! `bpftrace`, the subcommand `trace` is understood. Deliberately not done: opening files, looking at processes.
+//! `bpftrace`, the whole line is read as bpftrace reads it ([`bpftrace`]). Deliberately not done: opening files, looking at processes.
 
 pub(crate) mod bpf;
+pub(crate) mod bpftrace;
 pub(crate) mod filter;
 pub(crate) mod flight;
 pub(crate) mod record;
@@ -63,10 +64,12 @@ impl Args {
             .first()
             .and_then(|name| Path::new(name).file_name())
             .is_some_and(|name| name == "bpftrace");
+        if called_bpftrace {
+            arguments = bpftrace::translated(arguments)?;
+        }
         let first = arguments.get(1).map(|first| first.to_string_lossy().into_owned());
         match first.as_deref() {
             Some("--version" | "-V") => {}
-            _ if called_bpftrace => arguments.insert(1, "trace".into()),
             // `weir help trace` is `weir trace --help`.
             Some("help") => {
                 while arguments.get(1).is_some_and(|word| word == "help") {
@@ -190,6 +193,22 @@ pub(crate) struct Trace {
     #[arg(long, value_enum, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
 
+    /// Compile and verify the script, and stop before anything is attached or started
+    #[arg(long, conflicts_with = "emit")]
+    pub(crate) dry_run: bool,
+
+    /// A parameter of the script that has a name: `getopt("NAME", …)` in it. Without a value it is true; may be repeated
+    #[arg(long = "param", value_name = "NAME[=VALUE]", value_parser = named_parameter)]
+    pub(crate) named: Vec<(String, Option<String>)>,
+
+    /// Say nothing of what may be wrong with the script and is no error
+    #[arg(long)]
+    pub(crate) no_warnings: bool,
+
+    /// The version of bpftrace whose words the report has, where they have changed
+    #[arg(long, value_enum, value_name = "VERSION", default_value_t = Compat::V0_23)]
+    pub(crate) compat: Compat,
+
     /// Run clauses at events (usdt, uprobe, uretprobe) only where this holds of the event's fields: `size > 4096 && name ==
     /// "a*"`. It runs first, on the raw arguments; hits that it rejects are hits
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
@@ -277,6 +296,7 @@ impl Trace {
         // The summary is what the counts are for.
         options.counts_hits = self.verbose || self.format == Format::Json;
         options.fuses = !self.no_sessions;
+        options.named = self.named.clone();
         options
     }
 }
@@ -452,6 +472,38 @@ pub(crate) enum Engine {
     User,
     /// In the kernel, at uprobes: weir puts nothing into the process, and each hit traps
     Kernel,
+}
+
+/// Versions of bpftrace that print something else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Compat {
+    /// `Attaching 2 probes...`, with the output
+    #[value(name = "0.23")]
+    V0_23,
+    /// `Attached 2 probes`, on standard error
+    #[value(name = "0.26")]
+    V0_26,
+}
+
+impl From<Compat> for weir_report::Words {
+    fn from(compat: Compat) -> weir_report::Words {
+        match compat {
+            Compat::V0_23 => weir_report::Words::Attaching,
+            Compat::V0_26 => weir_report::Words::Attached,
+        }
+    }
+}
+
+/// `name` or `name=value`.
+fn named_parameter(text: &str) -> Result<(String, Option<String>), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    match name.is_empty() {
+        true => Err("a parameter has a name: NAME or NAME=VALUE".to_owned()),
+        false => Ok((name.to_owned(), value)),
+    }
 }
 
 /// How `--follow` has it; help and completion show what there is.

@@ -39,7 +39,13 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
     let mut options = args.options();
     options.settings = settings_of_environment()?;
     (options.header_folders, options.headers) = (args.header_folders.clone(), args.headers.clone());
-    let front = Front::new(script, options, notices(source))?;
+    let (said, is_silent) = (source.clone(), args.no_warnings);
+    let said = Notices::to(move |notice| {
+        if !is_silent || !matches!(notice, Notice::Warnings { .. }) {
+            tell_text(&text(&notice, &said));
+        }
+    });
+    let front = Front::new(script, options, said)?;
     if args.emit == Some(Stage::Ir) {
         return print(&front.ir());
     }
@@ -50,6 +56,9 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
         Some(Stage::Asm) => return print(&planned.asm()?),
         _ => {}
     }
+    if args.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
     let run = planned.ready()?;
     let out: Box<dyn Write> = match &args.output {
         None => Box::new(io::stdout()),
@@ -58,7 +67,9 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
             Box::new(file.map_err(Failure::Refused)?)
         }
     };
-    let mut start = Start::with(Output::new(Box::new(BufWriter::new(out)), args.format.into()));
+    let buffered: Box<dyn Write> = Box::new(BufWriter::new(out));
+    let report = Output::new(buffered, args.format.into());
+    let mut start = Start::with(report.with_words(args.compat.into()));
     if args.live {
         let share = args.budget.and_then(|budget| budget.share);
         start.view = Some(Box::new(Live::new(share.map(|share| share.to_string()))));
@@ -66,14 +77,17 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
     driven(run, start, None)
 }
 
-/// Settings that bpftrace has in its environment, with the names that they had before.
-const OF_ENVIRONMENT: [(&str, &str); 7] = [
+/// Settings that the environment may have, with the names that they had before.
+const OF_ENVIRONMENT: [(&str, &str); 10] = [
     ("BPFTRACE_STRLEN", "max_strlen"),
     ("BPFTRACE_MAX_STRLEN", "max_strlen"),
     ("BPFTRACE_MAP_KEYS_MAX", "max_map_keys"),
     ("BPFTRACE_MAX_MAP_KEYS", "max_map_keys"),
+    ("BPFTRACE_MAX_CAT_BYTES", "max_cat_bytes"),
     ("BPFTRACE_MAX_PROBES", "max_probes"),
     ("BPFTRACE_MISSING_PROBES", "missing_probes"),
+    ("BPFTRACE_PRINT_MAPS_ON_EXIT", "print_maps_on_exit"),
+    ("BPFTRACE_STACK_MODE", "stack_mode"),
     ("WEIR_MAX_LOOP_ITERATIONS", "max_loop_iterations"),
 ];
 

@@ -60,6 +60,7 @@ impl<'a> Parser<'a> {
                 let fault = || self.error(format!("`{word}` is nothing to do about missing probes"));
                 self.module.missing_probes = found.ok_or_else(fault)?.0;
             }
+            "hides_maps" => self.module.schema.hides_maps = true,
             "map" => {
                 let map = self.map_schema()?;
                 self.module.schema.maps.push(map);

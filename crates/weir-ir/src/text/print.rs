@@ -26,6 +26,9 @@ fn write_module(out: &mut String, module: &Module) -> FmtResult {
     if module.max_loop_iterations != 0 {
         writeln!(out, "max_loop_iterations {}", module.max_loop_iterations)?;
     }
+    if schema.hides_maps {
+        writeln!(out, "hides_maps")?;
+    }
     for map in &schema.maps {
         writeln!(out, "map {}", Shown(map))?;
     }

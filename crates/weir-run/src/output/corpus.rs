@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A case that is wrong has `-- error` instead, and a line for each fault: where it begins, and what is said. `-- parameters` and a line
-//! with words may stand before. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
+//! with words, and names as `--name=value`, may stand before. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
 
 use std::fs;
 use std::io::Write as _;
@@ -173,7 +173,13 @@ fn faults(source: &SourceFile, diagnostics: &[Diagnostic]) -> String {
 fn found(case: &Case) -> (&'static str, String) {
     let source = SourceFile { name: "case".into(), text: case.script.clone() };
     let world = binaries(None).expect("this machine's files");
-    let options = weir_script::Options { params: case.parameters.clone(), ..weir_script::Options::default() };
+    let (named, params): (Vec<String>, _) =
+        case.parameters.iter().cloned().partition(|word| word.starts_with("--"));
+    let named = named.iter().map(|word| match word[2..].split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (word[2..].to_owned(), None),
+    });
+    let options = weir_script::Options { params, named: named.collect(), ..weir_script::Options::default() };
     let module = match stages::front(&source, &options, &world, &mut |_| ()) {
         Ok(module) => module,
         Err(Failure::Script(diagnostics)) => return ("error", faults(&source, &diagnostics)),
@@ -224,6 +230,6 @@ fn each_script_prints_what_it_should() {
             fs::write(&file, text(&all)).unwrap();
         }
     }
-    assert!(count >= 260 && errors >= 95, "{count} scripts, of which {errors} are wrong: files are missing");
+    assert!(count >= 500 && errors >= 190, "{count} scripts, of which {errors} are wrong: files are missing");
     assert!(wrong.is_empty() || std::env::var_os("WEIR_BLESS").is_some(), "{wrong}");
 }

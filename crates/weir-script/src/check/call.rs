@@ -8,7 +8,7 @@ use weir_source::{Diagnostic, Span};
 use crate::ast::{Expr, ExprKind, MapRef, Name};
 use crate::builtin::{self, Aggregation, AggregationKind, FunctionKind};
 use crate::check::map::Key;
-use crate::check::{Checker, Known, constant, constant_string};
+use crate::check::{Checker, Known, Parameter, constant, constant_string, parameter};
 use crate::format;
 use crate::limits;
 use crate::types::{self, Ty, describe_one};
@@ -35,6 +35,7 @@ impl Checker<'_> {
                     }
                     Ty::Value(Type::U64)
                 }
+                FunctionKind::Getopt => self.getopt(call, args),
                 FunctionKind::Is(what) => self.is(call, &args[0], what),
                 FunctionKind::Assert => {
                     self.condition(&args[0], "the condition of `assert`");
@@ -280,6 +281,38 @@ impl Checker<'_> {
             self.error(args[2].span, &message, "such as `strncmp(comm, \"ssh\", 3)`");
         }
         Ty::Value(Type::I64)
+    }
+
+    fn getopt(&mut self, call: &Expr, args: &[Expr]) -> Ty {
+        let ExprKind::Str(name) = &args[0].kind else {
+            self.look_over(&args[0]);
+            let message = "the name of the parameter must be a string literal";
+            self.error(args[0].span, message, "write `getopt(\"name\", 5)`");
+            return Ty::Unknown;
+        };
+        self.named.insert(name.clone());
+        let known = self.known;
+        match parameter(args, known) {
+            Some(Parameter::Number(_)) => Ty::Value(Type::I64),
+            Some(Parameter::Text(text)) => self.string_constant(text, call.span),
+            Some(Parameter::Wrong(wanted)) => {
+                self.error(
+                    call.span,
+                    &format!("the parameter `--{name}` is to be {wanted}"),
+                    "as its default is",
+                );
+                Ty::Unknown
+            }
+            None => {
+                let message = "the default of a parameter must be a number, a string, true or false";
+                self.error(
+                    args.get(1).map_or(call.span, |default| default.span),
+                    message,
+                    "write `getopt(\"name\", 5)`",
+                );
+                Ty::Unknown
+            }
+        }
     }
 
     fn assertion_text(&mut self, arg: &Expr) {
@@ -608,7 +641,7 @@ impl Checker<'_> {
 /// What the arguments of `ustack` ask for; or which is wrong, why, and what to write.
 pub(crate) fn stack_form(args: &[Expr], known: &Known) -> Result<StackForm, (usize, String, &'static str)> {
     const WRITE: &str = "write `ustack`, `ustack(perf)`, `ustack(10)` or `ustack(raw, 10)`";
-    let mut form = StackForm { mode: StackMode::Bpftrace, frames: STACK_FRAMES_MAX };
+    let mut form = StackForm { mode: known.stack_mode, frames: STACK_FRAMES_MAX };
     let mode = args.first().and_then(|arg| match &arg.kind {
         ExprKind::Name(name) => Some(name),
         _ => None,

@@ -1,5 +1,7 @@
 //! Values that are known before the program runs.
 
+use weir_event::StackMode;
+
 use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::c::{Declarations, Named};
 use crate::lexer::number_value;
@@ -9,6 +11,10 @@ use crate::lexer::number_value;
 pub(crate) struct Known {
     /// `$1` and so on.
     pub(crate) params: Vec<String>,
+    /// What `getopt` gives.
+    pub(crate) named: Vec<(String, Option<String>)>,
+    /// Of stacks that say none.
+    pub(crate) stack_mode: StackMode,
     /// Processors of the machine.
     pub(crate) cpus: u32,
     /// What the script's C text has declared.
@@ -30,6 +36,48 @@ impl Known {
     }
 }
 
+/// A parameter with a name, as `getopt` takes it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Parameter<'a> {
+    Number(i128),
+    Text(&'a str),
+    /// It is given, and is not what its default is: what it has to be.
+    Wrong(&'static str),
+}
+
+/// What a call of `getopt` gives; none where its arguments are none.
+pub(crate) fn parameter<'a>(args: &'a [Expr], known: &'a Known) -> Option<Parameter<'a>> {
+    let ExprKind::Str(name) = &args.first()?.kind else { return None };
+    let given = known.named.iter().rev().find(|(given, _)| given == name).map(|(_, value)| value.as_deref());
+    let is_truth = match args.get(1).map(|default| &default.kind) {
+        None => true,
+        Some(ExprKind::Name(word)) => matches!(word.as_str(), "true" | "false"),
+        Some(_) => false,
+    };
+    if is_truth {
+        let default = args.get(1).map_or(Some(0), |default| constant(default, known))?;
+        return Some(match given {
+            None => Parameter::Number(default),
+            Some(None | Some("true" | "1")) => Parameter::Number(1),
+            Some(Some("false" | "0")) => Parameter::Number(0),
+            Some(Some(_)) => Parameter::Wrong("true or false"),
+        });
+    }
+    let default = args.get(1)?;
+    if let Some(text) = constant_string(default, known) {
+        return Some(match given {
+            None => Parameter::Text(text),
+            Some(None) => Parameter::Wrong("a text"),
+            Some(Some(text)) => Parameter::Text(text),
+        });
+    }
+    let default = constant(default, known)?;
+    Some(match given {
+        None => Parameter::Number(default),
+        Some(text) => text.and_then(number_of).map_or(Parameter::Wrong("a number"), Parameter::Number),
+    })
+}
+
 /// The value of an integer constant: a literal, a macro or enumerator, a positional parameter that is a number, or an operation on such.
 pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
     match &expr.kind {
@@ -42,6 +90,10 @@ pub(crate) fn constant(expr: &Expr, known: &Known) -> Option<i128> {
             _ => None,
         },
         ExprKind::Param(index) => param_number(*index, &known.params),
+        ExprKind::Call { function, args } if function.text == "getopt" => match parameter(args, known)? {
+            Parameter::Number(value) => Some(value),
+            _ => None,
+        },
         ExprKind::Block { body, value: Some(value) } if body.stmts.is_empty() => constant(value, known),
         ExprKind::Unary { op: UnaryOp::Not, operand } => Some(i128::from(constant(operand, known)? == 0)),
         ExprKind::Unary { op: UnaryOp::Negate, operand } => constant(operand, known).map(|value| -value),
@@ -79,9 +131,14 @@ pub(super) fn applied(op: BinaryOp, left: i128, right: i128) -> Option<i128> {
 /// The value of `$index` as a number: 0 where it is not given, None where it is no number.
 pub(crate) fn param_number(index: u32, params: &[String]) -> Option<i128> {
     let Some(text) = params.get(index as usize - 1) else { return Some(0) };
+    number_of(text)
+}
+
+/// The number that a text is, if it is one of 64 bits.
+fn number_of(text: &str) -> Option<i128> {
     let (digits, negative) = match text.strip_prefix('-') {
         Some(digits) => (digits, true),
-        None => (text.as_str(), false),
+        None => (text, false),
     };
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -102,6 +159,10 @@ pub(crate) fn constant_string<'a>(expr: &'a Expr, known: &'a Known) -> Option<&'
         ExprKind::Block { body, value: Some(value) } if body.stmts.is_empty() => {
             constant_string(value, known)
         }
+        ExprKind::Call { function, args } if function.text == "getopt" => match parameter(args, known)? {
+            Parameter::Text(text) => Some(text),
+            _ => None,
+        },
         ExprKind::Call { function, args } if function.text == "str" => match args.as_slice() {
             [Expr { kind: ExprKind::Param(index), .. }] => {
                 Some(known.params.get(*index as usize - 1).map_or("", String::as_str))

@@ -299,7 +299,7 @@ impl Checker<'_> {
         }
     }
 
-    fn string_constant(&mut self, text: &str, span: Span) -> Ty {
+    pub(super) fn string_constant(&mut self, text: &str, span: Span) -> Ty {
         let limit = self.settings.max_strlen;
         if text.len() as u64 >= u64::from(limit) {
             let message = format!("string is too long: {} bytes, the limit is {}", text.len(), limit - 1);

@@ -117,6 +117,15 @@ impl Lowering<'_> {
                 let text = self.expr(&args[0]).value();
                 Operand::one(self.blocks.value(Op::StrLen(text), Type::U64), Type::U64)
             }
+            Some(FunctionKind::Getopt) => {
+                if let Some(text) = constant_string(call, &self.checked.known) {
+                    let text = text.to_owned();
+                    return self.string(&text, None);
+                }
+                // SANITY: the check wants one of the two.
+                let value = constant(call, &self.checked.known).expect("a checked parameter is a constant");
+                self.int(value as i64, Type::I64)
+            }
             Some(FunctionKind::Is(_)) => {
                 let holds = self.checked.sizes[&call.span.start];
                 self.int(holds as i64, Type::I64)

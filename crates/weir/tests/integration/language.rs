@@ -58,3 +58,18 @@ fn scripts_have_structure_in_the_traced_process() {
         assert!(printed.lines().any(|printed| printed == line), "{line} not in:\n{printed}");
     }
 }
+
+#[test]
+fn a_script_without_events_ends_by_itself() {
+    let run = |script: &str| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_weir")).args(["trace", "-q", "-e", script]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(
+        run("BEGIN { printf(\"one\\n\"); } BEGIN { @x = 1; } END { printf(\"end\\n\"); }"),
+        "one\nend\n\n\n@x: 1\n"
+    );
+    assert_eq!(run("END { printf(\"end\\n\"); }"), "end\n\n\n");
+}

@@ -7,6 +7,7 @@ mod bpf;
 mod budget;
 mod contexts;
 mod ctf2;
+mod drop_in;
 mod engines;
 mod errors;
 mod exits;

@@ -204,3 +204,27 @@ fn all_processes_of_a_killed_weir_are_restored() {
         server.is_as_before();
     }
 }
+
+#[test]
+fn where_no_process_is_named_all_that_map_the_binary_are_traced() {
+    let mut before = Server::start("anyone", "work");
+    let script = format!("{} {{ @by[pid] = count(); }}", probe(&before));
+    let weir = traced(&script, &[]);
+    before.call(30);
+    // One that comes later is held at its start until its probes are in.
+    let mut later = Server::start("anyone", "work");
+    later.call(12);
+    let pids = [before.pid(), later.pid()];
+    weir.signal(Signal::SIGINT).unwrap();
+    let ended = weir.finish(DEADLINE).unwrap();
+    assert!(ended.status.success(), "{}", ended.stderr);
+    for (pid, calls) in pids.iter().zip([30, 12]) {
+        let line = format!("@by[{pid}]: {calls}");
+        assert!(ended.stdout.lines().any(|l| l == line), "{line}: {}{}", ended.stdout, ended.stderr);
+    }
+    assert!(ended.stderr.contains("no process is named: those"), "{}", ended.stderr);
+    before.is_as_before();
+    later.is_as_before();
+    before.end();
+    later.end();
+}

@@ -164,7 +164,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     ];
     let sites =
         (0..3).map(|n| SiteName { probe: format!("uprobe:/x:f{n}"), func: format!("f{n}") }).collect();
-    Schema { actions, maps, sites, types: CTypes::default(), events: Vec::new() }
+    Schema { actions, maps, sites, types: CTypes::default(), events: Vec::new(), hides_maps: false }
 }
 
 /// Blocks with their parameters and jumps, without instructions and arguments.
