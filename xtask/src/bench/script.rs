@@ -160,9 +160,11 @@ impl Bench {
     /// Twenty clauses of ten lines.
     fn lines(&self) -> String {
         let program = quoted(&self.program);
+        // No more than 16 programs may run at one function.
         let clause = |n: usize| {
+            let function = if n.is_multiple_of(2) { "handle" } else { "main" };
             format!(
-                "uprobe:{program}:handle /arg0 > {n}/ {{\n  $a = arg0 + {n};\n  $t = str(arg1);\n  if ($a % 2 == 0) {{\n    @even{n}[$t] = count();\n  }} else {{\n    \
+                "uprobe:{program}:{function} /arg0 > {n}/ {{\n  $a = arg0 + {n};\n  $t = str(arg1);\n  if ($a % 2 == 0) {{\n    @even{n}[$t] = count();\n  }} else {{\n    \
                  @odd{n}[tid, comm] = sum($a);\n  }}\n  printf(\"%d %s\\n\", $a, $t);\n}}\n"
             )
         };
