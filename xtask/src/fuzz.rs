@@ -18,9 +18,9 @@ use clap::Args;
 use crate::{process, workspace};
 
 /// The targets of the crate `fuzz-targets`, one for each reader: object files and programs with their notes, BTF, programs of eBPF,
-/// assembly text, the shared segment, its rings, traces, and metadata of CTF 2.
-pub(crate) const TARGETS: [&str; 8] =
-    ["elf", "btf", "bytecode", "assembly", "segment", "rings", "trace", "ctf2"];
+/// assembly text, the shared segment, its rings, traces, metadata of CTF 2, scripts, and their C text.
+pub(crate) const TARGETS: [&str; 10] =
+    ["elf", "btf", "bytecode", "assembly", "segment", "rings", "trace", "ctf2", "script", "declarations"];
 
 /// LIMIT: seconds that one input may take. The slowest reader's bound is about one.
 const INPUT_S_MAX: u64 = 10;
@@ -28,6 +28,8 @@ const INPUT_S_MAX: u64 = 10;
 const RUN_MIB_MAX: u64 = 768;
 /// LIMIT: one allocation.
 const ALLOCATION_MIB_MAX: u64 = 256;
+/// LIMIT: the same of scripts.
+const SCRIPT_ALLOCATION_MIB_MAX: u64 = 64;
 /// LIMIT: bytes of an input. Objects of one program have some 4 KiB.
 const INPUT_BYTES_MAX: u64 = 16 << 10;
 /// Of the rings' steps, which are laps of the smallest ring: longer ones do the same again, and take longer.
@@ -116,13 +118,17 @@ impl Fuzzers {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
         let mut command = Command::new(self.programs.join(target));
+        let allocation_max = match target {
+            "script" | "declarations" => SCRIPT_ALLOCATION_MIB_MAX,
+            _ => ALLOCATION_MIB_MAX,
+        };
         command.arg(&corpus);
         for (name, value) in [
             ("seed", seed),
             ("runs", runs),
             ("timeout", INPUT_S_MAX),
             ("rss_limit_mb", RUN_MIB_MAX),
-            ("malloc_limit_mb", ALLOCATION_MIB_MAX),
+            ("malloc_limit_mb", allocation_max),
             ("max_len", if target == "rings" { RINGS_BYTES_MAX } else { INPUT_BYTES_MAX }),
             ("verbosity", 0),
             ("print_final_stats", 1),

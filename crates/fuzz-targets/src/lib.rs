@@ -13,6 +13,7 @@ pub mod bytecode;
 pub mod ctf2;
 pub mod elf;
 pub mod rings;
+pub mod script;
 pub mod segment;
 pub mod trace;
 
@@ -24,7 +25,7 @@ mod maps;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// One for each reader.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 10] = [
     ("elf", elf::read),
     ("btf", btf::read),
     ("bytecode", bytecode::read),
@@ -33,4 +34,6 @@ pub const TARGETS: [Target; 8] = [
     ("rings", rings::read),
     ("trace", trace::read),
     ("ctf2", ctf2::read),
+    ("script", script::read),
+    ("declarations", script::read_c),
 ];

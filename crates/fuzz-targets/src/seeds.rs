@@ -5,6 +5,7 @@
 
 mod programs;
 mod rings;
+mod scripts;
 mod segment;
 mod tracepoints;
 mod traces;
@@ -26,6 +27,7 @@ pub fn all(objects: &[Vec<u8>]) -> Vec<Seed> {
     seeds.extend(segment::seeds());
     seeds.extend(rings::seeds());
     seeds.extend(traces::seeds());
+    seeds.extend(scripts::seeds());
     seeds
 }
 

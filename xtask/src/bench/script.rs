@@ -227,6 +227,11 @@ fn bars(figures: &Figures) -> Vec<String> {
     }
     for (name, ..) in CLAUSES {
         let case = format!("ns a hit: {name}");
+        let has_lost = figures.get(WEIR, LOST).is_some_and(|figure| figure.summary.median > 1.0);
+        if name == "printf" && has_lost {
+            lines.push("printf: hits whose lines are lost are no hits to compare".to_owned());
+            continue;
+        }
         if let Some(ratio) = figures.ratio(&case, BPFTRACE) {
             lines.push(format!("{name}: {ratio:.1} × cheaper than bpftrace"));
         }

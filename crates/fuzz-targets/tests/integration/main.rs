@@ -72,6 +72,16 @@ fn ctf2() {
 }
 
 #[test]
+fn script() {
+    check("script", Shape::Lines, 4_000, &[]);
+}
+
+#[test]
+fn declarations() {
+    check("declarations", Shape::Lines, 4_000, &[]);
+}
+
+#[test]
 fn every_target_has_a_program_for_libfuzzer_and_seeds_with_names() {
     let targets: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let programs = fs::read_dir(paths::root().join("fuzz/fuzz_targets")).expect("is in the repository");
