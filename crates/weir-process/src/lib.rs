@@ -274,9 +274,13 @@ impl Selection {
         self
     }
 
-    /// Every process that maps what is probed is of the run: those of `user`, if one is given.
-    pub fn of_any(mut self, user: Option<u32>) -> Selection {
+    /// Every process that maps what is probed is of the run: those of `user`, if one is given. `holds`: they are held until they are attached to,
+    /// where that can be, else found when they run.
+    pub fn of_any(mut self, user: Option<u32>, holds: bool) -> Selection {
         self.rules.push(Rule::Any);
+        if !holds {
+            self.follow = Follow::Late;
+        }
         if let Some(user) = user {
             self.users = Users::one();
             self.users.add(user);

@@ -28,6 +28,8 @@ pub struct Options {
     pub follow: Option<Follow>,
     /// Also processes of other users that have the name.
     pub any_user: bool,
+    /// Where no process is named: all that map what is probed, however many there are.
+    pub all_processes: bool,
     /// A program, found in PATH, and its arguments: it is started, traced from its first instruction, and ended with the run.
     pub command: Option<Vec<String>>,
     /// Clauses at events run only where this holds.
@@ -93,6 +95,7 @@ impl Default for Options {
             containers: Vec::new(),
             follow: None,
             any_user: false,
+            all_processes: false,
             command: None,
             filter: None,
             dialect: Dialect::default(),

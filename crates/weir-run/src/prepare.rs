@@ -236,7 +236,7 @@ impl Planned {
         let names_nobody = subjects.selection.is_empty() && given.options.command.is_none();
         let is_for_any = names_nobody && given.kernel.is_none() && given.recording.is_none();
         let subjects = match is_for_any && !plan.sites.is_empty() {
-            true => subjects.of_any(&given.options, &notices),
+            true => subjects.of_any(&given.options, &plan, &notices)?,
             false => subjects,
         };
         required::placed(&given.options, &plan, &subjects)?;

@@ -173,6 +173,10 @@ pub(crate) struct Trace {
     #[arg(long)]
     pub(crate) any_user: bool,
 
+    /// Where no process is named: trace all that map what the script probes, also where that is most of the machine, as with libc
+    #[arg(long, conflicts_with = "who")]
+    pub(crate) all_processes: bool,
+
     /// Output format
     #[arg(short = 'f', long = "format", value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
@@ -281,6 +285,7 @@ impl Trace {
         options.containers = self.containers.clone();
         options.follow = self.follow;
         options.any_user = self.any_user;
+        options.all_processes = self.all_processes;
         options.command = self.run.as_ref().map(|run| run.words.clone());
         options.filter = self.filter.clone();
         options.dialect = self.dialect;

@@ -169,6 +169,9 @@ impl Checker<'_> {
         let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
         match (left, right) {
             (Type::Str { .. }, Type::Str { .. }) if equality => return Ty::Value(Type::I64),
+            (Type::Tuple(_), Type::Tuple(_)) if equality && are_comparable(left, right) => {
+                return Ty::Value(Type::I64);
+            }
             (name @ (Type::Probe | Type::Func), Type::Str { .. }) if equality => {
                 return self.name_comparison(name, right_expr, span);
             }
@@ -188,7 +191,9 @@ impl Checker<'_> {
                 "compare with a string: `func == \"malloc\"`"
             }
             (Type::Str { .. }, Type::Str { .. }) => "strings can be compared with `==` and `!=`",
-            (Type::Tuple(_), _) | (_, Type::Tuple(_)) => "compare the parts: `$t.0`",
+            (Type::Tuple(_), _) | (_, Type::Tuple(_)) => {
+                "tuples of integers and strings can be compared with their like; else compare the parts: `$t.0`"
+            }
             (Type::Object { .. }, _) | (_, Type::Object { .. }) => "compare members or elements",
             (Type::Usym | Type::Ustack(_), _) | (_, Type::Usym | Type::Ustack(_)) => {
                 "symbols and stacks are named when they are printed; compare addresses"
@@ -511,6 +516,18 @@ impl Checker<'_> {
             }
             None => Ty::Unknown,
         }
+    }
+}
+
+/// Tuples whose parts are, one by one, two integers or two strings.
+fn are_comparable(left: &Type, right: &Type) -> bool {
+    match (left, right) {
+        (Type::Tuple(left), Type::Tuple(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|(left, right)| are_comparable(left, right))
+        }
+        (Type::Str { .. }, Type::Str { .. }) => true,
+        (left, right) => [left, right].iter().all(|ty| matches!(ty, Type::Int { .. } | Type::Pointer(_))),
     }
 }
 

@@ -335,8 +335,31 @@ impl Lowering<'_> {
                 self.double_compare(op, &left, &right)
             }
             Type::Str { .. } => self.string_equals(&left, &right, negate),
+            Type::Tuple(_) => self.tuples_equal(&left, &right, negate),
             _ => self.int_binary(op, &left, &right),
         }
+    }
+
+    /// All parts are.
+    fn tuples_equal(&mut self, left: &Operand, right: &Operand, negate: bool) -> Operand {
+        let types = parts(&left.ty);
+        let mut all: Option<Value> = None;
+        for ((ty, &a), &b) in types.into_iter().zip(&left.values).zip(&right.values) {
+            let op = match ty {
+                Type::Str { .. } => Op::StrEq { a, b, negate: false, first: None },
+                _ => Op::Cmp(CmpOp::Eq, a, b),
+            };
+            let one = self.blocks.value(op, Type::I64);
+            all = Some(match all {
+                None => one,
+                Some(others) => self.blocks.value(Op::Bin(BinOp::And, others, one), Type::I64),
+            });
+        }
+        // SANITY: a tuple has parts.
+        let all = all.expect("a tuple has parts");
+        let zero = self.int(0, Type::I64).value();
+        let op = if negate { CmpOp::Eq } else { CmpOp::Ne };
+        Operand::one(self.blocks.value(Op::Cmp(op, all, zero), Type::I64), Type::I64)
     }
 
     fn string_equals(&mut self, left: &Operand, right: &Operand, negate: bool) -> Operand {

@@ -2,7 +2,9 @@
 
 use weir_source::Span;
 
-use crate::ast::{BINARY_OPS, BinaryOp, Expr, ExprKind, MapRef, Name, TypeBase, UnaryOp};
+use crate::ast::{
+    BINARY_OPS, BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind, TypeBase, UnaryOp,
+};
 use crate::limits;
 use crate::parser::Parser;
 use crate::parser::type_name::is_type_word;
@@ -25,6 +27,9 @@ impl Parser<'_> {
         if self.recovering || !self.eat("?") {
             return condition;
         }
+        if self.eat(":") {
+            return self.or_else(condition);
+        }
         let then = self.expr();
         if self.recovering || !self.expect(":", "in `condition ? a : b`") {
             return invalid(condition.span);
@@ -33,6 +38,23 @@ impl Parser<'_> {
         let span = condition.span.to(otherwise.span);
         let (condition, then, otherwise) = (Box::new(condition), Box::new(then), Box::new(otherwise));
         self.node(ExprKind::Ternary { condition, then, otherwise }, span)
+    }
+
+    /// `a ?: b`: a, where it is not 0, evaluated once. It is kept in a variable that no text can name.
+    fn or_else(&mut self, first: Expr) -> Expr {
+        let otherwise = self.expr();
+        let span = first.span.to(otherwise.span);
+        if self.recovering {
+            return invalid(span);
+        }
+        let name = format!("$?{}", span.start);
+        let kept = Expr::new(ExprKind::Variable(name.clone()), first.span);
+        let (condition, then) = (Box::new(kept.clone()), Box::new(kept));
+        let choice = self.node(ExprKind::Ternary { condition, then, otherwise: Box::new(otherwise) }, span);
+        let variable = Name { text: name, span: first.span };
+        let kind = StmtKind::Let { variable, ty: None, value: Some(first) };
+        let body = Block { stmts: vec![Stmt { kind, span }], span };
+        self.node(ExprKind::Block { body, value: Some(Box::new(choice)) }, span)
     }
 
     fn binary(&mut self, least: u8) -> Expr {

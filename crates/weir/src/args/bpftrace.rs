@@ -229,6 +229,9 @@ impl Line {
         switches.into_iter().filter(|(is_set, _)| *is_set).for_each(|(_, switch)| add(&[switch]));
         self.processes.iter().for_each(|pid| add(&["-p", pid]));
         self.headers.iter().for_each(|header| add(&["--include", header]));
+        if self.processes.is_empty() && self.run.is_none() {
+            add(&["--all-processes"]);
+        }
         let mut positional = self.arguments;
         for parameter in self.parameters {
             match parameter.strip_prefix("--") {
@@ -267,7 +270,7 @@ mod tests {
 
     #[test]
     fn options_are_those_of_trace() {
-        check(&["-e", "BEGIN { }"], &["trace", "-eBEGIN { }", "-ftext", "--compat=0.26"]);
+        check(&["-e", "BEGIN { }"], &["trace", "-eBEGIN { }", "-ftext", "--compat=0.26", "--all-processes"]);
         check(
             &["-q", "-f", "json", "-o", "out", "-B", "line", "-k", "--unsafe", "-p", "12", "x.bt", "a", "b"],
             &["trace", "-fjson", "--compat=0.26", "-q", "-p", "12", "-o", "out", "x.bt", "a", "b"],
@@ -288,8 +291,11 @@ mod tests {
                 "x.bt",
             ],
         );
-        check(&["-d", "codegen-opt", "x.bt"], &["trace", "-ftext", "--emit=ir", "--compat=0.26", "x.bt"]);
-        check(&["-"], &["trace", "-ftext", "--compat=0.26", "-"]);
+        check(
+            &["-d", "codegen-opt", "x.bt"],
+            &["trace", "-ftext", "--emit=ir", "--compat=0.26", "--all-processes", "x.bt"],
+        );
+        check(&["-"], &["trace", "-ftext", "--compat=0.26", "--all-processes", "-"]);
     }
 
     #[test]
@@ -301,6 +307,7 @@ mod tests {
                 "-eBEGIN { }",
                 "-ftext",
                 "--compat=0.26",
+                "--all-processes",
                 "--param",
                 "aa=20",
                 "--param",
