@@ -104,8 +104,8 @@ impl Value {
             Type::Inet => Ok(Value::Str(words::internet(word(bytes, 0)?, &bytes[8..]).into_bytes())),
             Type::Word(of) => Ok(names.word(of, word(bytes, 0)?)),
             Type::Object { ty, .. } => Ok(object::decode(names.types, *ty, bytes)),
-            Type::Probe => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.probe.clone().into_bytes())),
-            Type::Func => Ok(Value::Str(site(names.sites, word(bytes, 0)?)?.func.clone().into_bytes())),
+            Type::Probe => site(names.sites, word(bytes, 0)?, |site| &site.probe),
+            Type::Func => site(names.sites, word(bytes, 0)?, |site| &site.func),
             Type::Tuple(parts) => {
                 let mut values = Vec::with_capacity(parts.len());
                 let mut rest = bytes;
@@ -127,9 +127,14 @@ pub(crate) fn word(bytes: &[u8], index: usize) -> Result<u64, Malformed> {
     Ok(u64::from_le_bytes(eight.try_into().expect("8 bytes")))
 }
 
-fn site(sites: &[SiteName], cookie: u64) -> Result<&SiteName, Malformed> {
+/// A name of the site with this cookie; "" for that of none, as a variable has it that nothing was assigned to.
+fn site(sites: &[SiteName], cookie: u64, name: fn(&SiteName) -> &String) -> Result<Value, Malformed> {
+    if cookie == u64::MAX {
+        return Ok(Value::Str(Vec::new()));
+    }
     let found = usize::try_from(cookie).ok().and_then(|index| sites.get(index));
-    found.ok_or(Malformed::Site { cookie, sites: sites.len() })
+    let found = found.ok_or(Malformed::Site { cookie, sites: sites.len() })?;
+    Ok(Value::Str(name(found).clone().into_bytes()))
 }
 
 /// Why bytes do not fit their schema.

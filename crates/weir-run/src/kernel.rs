@@ -134,7 +134,7 @@ pub(super) fn start(
     if !options.is_quiet() {
         let probes: usize = compiled.triggers.iter().map(probes_of).sum();
         let line = report.attached_probes(probes as u64).map_err(output_failed)?;
-        line.into_iter().for_each(|text| shared.notices.send(Notice::Script { text }));
+        line.into_iter().for_each(|text| shared.notices.send(Notice::Script { text, is_warning: false }));
     }
     let ring = Ring::open(&maps.maps, compiled.ring as usize)?;
     let unmapped = shared.plan.sites.iter().map(|site| site.binary.path().to_owned()).collect();
@@ -154,6 +154,9 @@ pub(super) fn start(
         command: None,
     };
     course.controller.begin(&course.caller)?;
+    if shared.is_over_after_begin() {
+        course.output.ask_to_exit(0);
+    }
     course.read_all()?;
     let is_command = command.is_some();
     let engine = &mut course.engine;

@@ -105,6 +105,8 @@ pub enum Notice {
     Script {
         /// A line, or more.
         text: String,
+        /// It is no error.
+        is_warning: bool,
     },
     /// Anything else.
     Note {
@@ -234,7 +236,7 @@ impl fmt::Display for Notice {
                 let worse = [processes, summary.unloaded(), summary.lost(), summary.slowed()].concat();
                 f.write_str(&without_name(&worse))
             }
-            Notice::Note { text, .. } | Notice::Script { text } => f.write_str(text),
+            Notice::Note { text, .. } | Notice::Script { text, .. } => f.write_str(text),
         }
     }
 }

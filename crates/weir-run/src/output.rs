@@ -49,6 +49,8 @@ pub(crate) struct Output {
     scalars: Scalars,
     /// What `exit()` was called with.
     exit: Option<i64>,
+    /// What the run ends with, if the script says nothing else.
+    asked: Option<i64>,
     phase: Phase,
     lost: u64,
     told_lost: Option<Instant>,
@@ -65,6 +67,7 @@ impl Output {
             report,
             scalars: Scalars::default(),
             exit: None,
+            asked: None,
             phase: Phase::Running,
             lost: 0,
             told_lost: None,
@@ -78,12 +81,12 @@ impl Output {
 
     /// The code that the run is to end with, once something has asked for its end.
     pub(crate) fn exit(&self) -> Option<i64> {
-        self.exit
+        self.exit.or(self.asked)
     }
 
     /// The run is to end with this code, unless the script has asked for another.
     pub(crate) fn ask_to_exit(&mut self, code: i64) {
-        self.exit.get_or_insert(code);
+        self.asked.get_or_insert(code);
     }
 
     /// The run ends with this code.
@@ -131,7 +134,7 @@ impl Output {
                     Err(error) => {
                         let path = String::from_utf8_lossy(&path);
                         let text = format!("cat: {}: {error}", weir_source::printable(&path));
-                        self.notices.send(Notice::Script { text });
+                        self.notices.send(Notice::Script { text, is_warning: false });
                         Ok(())
                     }
                 }
@@ -145,7 +148,8 @@ impl Output {
                 self.report.error(kind, place, &text).map(|is_done| {
                     if !is_done {
                         let text = format!("{place}: {word}: {}", String::from_utf8_lossy(&text));
-                        self.notices.send(Notice::Script { text });
+                        let is_warning = matches!(to, PrintTo::Warning(_));
+                        self.notices.send(Notice::Script { text, is_warning });
                     }
                 })
             }

@@ -367,7 +367,7 @@ impl Shared {
         if !is_quiet {
             let probes: usize = compiled.triggers.iter().map(probes_of).sum();
             let line = report.attached_probes(probes as u64).map_err(output_failed)?;
-            line.into_iter().for_each(|text| self.notices.send(Notice::Script { text }));
+            line.into_iter().for_each(|text| self.notices.send(Notice::Script { text, is_warning: false }));
         }
         let mut parts: Vec<Box<dyn Part>> = Vec::new();
         if let Some(supervisor) = supervisor {

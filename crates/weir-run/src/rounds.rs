@@ -15,7 +15,6 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_ir::Trigger;
 use weir_probe::Launched;
 use weir_process::watch::LOOK_INTERVAL;
 use weir_report::{Entry, ProcessLine, Report, Summary};
@@ -96,18 +95,10 @@ impl Rounds {
         self.controller.begin(&in_weir(&self.shared, segment))?;
         self.grow(segment, None);
         self.read(segment)?;
-        if self.is_over_at_once() {
+        if self.shared.is_over_after_begin() {
             self.output.ask_to_exit(0);
         }
         Ok(())
-    }
-
-    /// There is no event to wait for, and no process whose end would be one.
-    fn is_over_at_once(&self) -> bool {
-        let options = &self.shared.given.options;
-        let names_nobody = !options.names_processes() && options.command.is_none();
-        let waits = |trigger: &Trigger| !matches!(trigger, Trigger::Begin | Trigger::End);
-        names_nobody && !self.shared.plan.compiled.triggers.iter().any(waits)
     }
 
     /// Looks at what a traced process maps, for the names of its addresses.
@@ -367,7 +358,11 @@ impl Rounds {
         for map in &self.output.schema().maps {
             let Some(of_map) = counters.maps.get(map.map_index as usize) else { continue };
             let is_of_decider = has_decider && map.map_index >= self.shared.plan.compiled.callee_maps;
-            let limit = if is_of_decider { "max_entries" } else { "max_map_keys" };
+            let limit = match map.room {
+                Some(room) => format!("it is declared for {}", room.entries),
+                None if is_of_decider => "max_entries".to_owned(),
+                None => "max_map_keys".to_owned(),
+            };
             losses.push((
                 of_map.full,
                 format!("new keys did not fit into {} ({limit}), and are lost", map.name),

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use nix::sys::signal::SigSet;
 use weir_codegen::Compiled;
+use weir_ir::Trigger;
 use weir_policy::guard::Guard;
 
 use crate::failure::Failure;
@@ -29,6 +30,16 @@ pub(crate) struct Shared {
     /// Signals that are blocked in the command.
     pub(crate) mask: SigSet,
     pub(crate) notices: Notices,
+}
+
+impl Shared {
+    /// After BEGIN there is no event to wait for, and no process whose end would be one.
+    pub(crate) fn is_over_after_begin(&self) -> bool {
+        let options = &self.given.options;
+        let names_nobody = !options.names_processes() && options.command.is_none();
+        let waits = |trigger: &Trigger| !matches!(trigger, Trigger::Begin | Trigger::End);
+        names_nobody && !self.plan.compiled.triggers.iter().any(waits)
+    }
 }
 
 /// What `weir ps` shows of a run, and another weir that comes to the same process: the names of its programs, after the name of its

@@ -13,8 +13,8 @@ use weir_ir::World;
 use weir_source::{Diagnostic, SourceFile, Span};
 
 use crate::ast::{
-    Block, Clause, Definition, DefinitionKind, Expr, ExprKind, MapRef, Name, Script, Stmt, StmtKind,
-    TypeName, children,
+    Block, Clause, Definition, DefinitionKind, Expr, ExprKind, MapRef, Name, Parameter, Script, Stmt,
+    StmtKind, TypeName, children,
 };
 use crate::limits;
 use crate::parser::parse;
@@ -47,13 +47,19 @@ pub(crate) fn expand(mut script: Script, file: &SourceFile, world: &dyn World) -
     let mut maps = Vec::new();
     // What is no file has a name such as `<-e>`.
     let from = Some(file.name.as_str()).filter(|name| !name.starts_with('<'));
-    for import in std::mem::take(&mut script.imports) {
+    let imports = std::mem::take(&mut script.imports);
+    if let Some(own) = from.filter(|_| !imports.is_empty()) {
+        let name = own.rsplit('/').next().unwrap_or(own);
+        expander.imported.extend(world.import(name, from).map(|(path, _)| path));
+    }
+    for import in imports {
         let read = expander.import(&import, from, world);
         maps.extend(read.maps);
         clauses.extend(read.clauses);
         script.incomplete |= read.incomplete;
     }
     expander.definitions.extend(std::mem::take(&mut script.definitions).into_iter().map(Rc::new));
+    expander.refuse_doubles();
     clauses.append(&mut script.clauses);
     let frame = Frame::default();
     script.clauses = match expander.definitions.is_empty() {
@@ -207,6 +213,36 @@ impl Expander {
         }
     }
 
+    /// Definitions of which one would never be called, and parameters of one name.
+    fn refuse_doubles(&mut self) {
+        let kind = |name: &str| name.chars().next().filter(|first| matches!(first, '$' | '@'));
+        let takes = |definition: &Definition| -> Vec<Option<char>> {
+            let is_macro = definition.kind == DefinitionKind::Macro;
+            let kind = |param: &Parameter| if is_macro { kind(&param.name.text) } else { None };
+            definition.params.iter().map(kind).collect()
+        };
+        for (index, definition) in self.definitions.clone().iter().enumerate() {
+            let name = &definition.name;
+            let earlier = self.definitions[..index]
+                .iter()
+                .find(|earlier| earlier.name.text == name.text && takes(earlier) == takes(definition));
+            if let Some(earlier) = earlier {
+                let message = format!("`{}` is defined twice", name.text);
+                let diagnostic =
+                    Diagnostic::error(name.span, message).with_label(earlier.name.span, "defined here");
+                self.push(diagnostic.with_hint("give one of them another name, or other parameters"));
+            }
+            for (at, param) in definition.params.iter().enumerate() {
+                if definition.params[..at].iter().any(|other| other.name.text == param.name.text) {
+                    let message = format!("`{}` is a parameter twice", param.name.text);
+                    self.error(param.name.span, message, "give each a name of its own");
+                }
+            }
+        }
+        // What takes a variable or a map comes before what takes any expression.
+        self.definitions.sort_by_key(|known| takes(known).iter().filter(|kind| kind.is_none()).count());
+    }
+
     // Calls.
 
     /// What the call stands for; none where nothing of the name is defined.
@@ -349,7 +385,8 @@ impl Expander {
 
     fn expr(&mut self, frame: &Frame, expr: Expr) -> Expr {
         let span = moved(expr.span, frame.shift);
-        self.nodes += 1;
+        // The script itself has bounds of its own.
+        self.nodes += usize::from(frame.copy > 0 || frame.shift > 0);
         if self.nodes >= limits::EXPANSION_NODES_MAX {
             if !std::mem::replace(&mut self.has_given_up, true) {
                 self.too_much(span);

@@ -28,7 +28,8 @@ pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
             file.text.len(),
             limits::SCRIPT_BYTES_MAX
         );
-        return (ast::Script::default(), vec![Diagnostic::error(Span::new(0, 0), message)]);
+        let script = ast::Script { incomplete: true, ..ast::Script::default() };
+        return (script, vec![Diagnostic::error(Span::new(0, 0), message)]);
     }
     let mut parser = Parser {
         lexer: Lexer::new(&file.text),

@@ -82,6 +82,8 @@ impl Args {
         }
         let mut args = Args::try_parse_from(arguments)?;
         if let Command::Trace(trace) = &mut args.command {
+            let more = std::mem::take(&mut trace.more_arguments);
+            trace.arguments.extend(more);
             trace.run = trace.run.take().or_else(|| CommandLine::of(std::mem::take(&mut trace.command)));
         }
         Ok(args)
@@ -196,6 +198,10 @@ pub(crate) struct Trace {
     /// Print one stage of the compilation and stop
     #[arg(long, value_enum, value_name = "STAGE")]
     pub(crate) emit: Option<Stage>,
+
+    /// A parameter of the script that may begin with a hyphen: behind those of the command line
+    #[arg(long = "argument", hide = true, value_name = "PARAM", allow_hyphen_values = true)]
+    pub(crate) more_arguments: Vec<String>,
 
     /// Compile and verify the script, and stop before anything is attached or started
     #[arg(long, conflicts_with = "emit")]

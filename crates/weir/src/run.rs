@@ -3,9 +3,10 @@
 //! In: the command line. Out: what the script prints, messages on standard error, and an exit code. Signals are this program's: SIGINT, SIGTERM and SIGHUP
 //! end the run, SIGUSR1 has a flight recorder take a snapshot.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Read as _, Write};
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, anyhow};
@@ -41,7 +42,8 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
     (options.header_folders, options.headers) = (args.header_folders.clone(), args.headers.clone());
     let (said, is_silent) = (source.clone(), args.no_warnings);
     let said = Notices::to(move |notice| {
-        if !is_silent || !matches!(notice, Notice::Warnings { .. }) {
+        let is_warning = matches!(notice, Notice::Warnings { .. } | Notice::Script { is_warning: true, .. });
+        if !is_silent || !is_warning {
             tell_text(&text(&notice, &said));
         }
     });
@@ -140,8 +142,7 @@ fn source_of(script: args::Script<'_>) -> Result<SourceFile, Failure> {
     match script {
         args::Script::Text(text) => Ok(SourceFile { name: "<-e>".into(), text: text.to_owned() }),
         args::Script::File(path) => {
-            let text =
-                fs::read_to_string(path).with_context(|| format!("cannot read script {}", path.display()));
+            let text = script_text(path).with_context(|| format!("cannot read script {}", path.display()));
             Ok(SourceFile { name: path.display().to_string(), text: text.map_err(Failure::Refused)? })
         }
         args::Script::StandardInput => {
@@ -149,6 +150,14 @@ fn source_of(script: args::Script<'_>) -> Result<SourceFile, Failure> {
             Ok(SourceFile { name: "<stdin>".into(), text: text.map_err(Failure::Refused)? })
         }
     }
+}
+
+/// So much of a file as shows that it is too long for a script, if it is.
+fn script_text(path: &Path) -> io::Result<String> {
+    const MOST: u64 = 2 << 20;
+    let mut text = String::new();
+    File::open(path)?.take(MOST).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// Runs until it is over, or a signal ends it. `flight`: it takes snapshots.
@@ -203,7 +212,7 @@ fn text(notice: &Notice, source: &SourceFile) -> String {
         Notice::NotTraced { pid, failure } => {
             format!("weir: process {pid} is not traced:\n{}", failure.message(Some(source)))
         }
-        Notice::Script { text } => format!("{text}\n"),
+        Notice::Script { text, .. } => format!("{text}\n"),
         other => other.to_string().lines().map(|line| format!("weir: {line}\n")).collect(),
     }
 }

@@ -7,6 +7,8 @@
 //! - a block whose only way in is a jump joins the block that jumps there
 //! - blocks that nothing reaches lose their code ([`renumber`](super::renumber) then drops them)
 
+use weir_event::Type;
+
 use super::substitute::Substitution;
 use crate::dominators::Dominators;
 use crate::{Block, BlockId, CmpOp, Function, Op, Terminator, Value};
@@ -30,8 +32,9 @@ fn fold_conditions(function: &mut Function) -> bool {
         }
     }
     let mut changed = false;
+    let types = &function.types;
     for block in &mut function.blocks {
-        while let Some(end) = fold_condition(&block.end, &known) {
+        while let Some(end) = fold_condition(&block.end, &known, types) {
             block.end = end;
             changed = true;
         }
@@ -40,7 +43,7 @@ fn fold_conditions(function: &mut Function) -> bool {
 }
 
 /// The terminator that `end` can be made into.
-fn fold_condition(end: &Terminator, known: &[Option<Op>]) -> Option<Terminator> {
+fn fold_condition(end: &Terminator, known: &[Option<Op>], types: &[Type]) -> Option<Terminator> {
     let Terminator::Branch { condition, then, then_args, otherwise, otherwise_args } = end else {
         return None;
     };
@@ -50,7 +53,11 @@ fn fold_condition(end: &Terminator, known: &[Option<Op>]) -> Option<Terminator> 
     match known[condition.0 as usize].as_ref()? {
         Op::Int(0) => Some(Terminator::Jump { to: *otherwise, args: otherwise_args.clone() }),
         Op::Int(_) => Some(Terminator::Jump { to: *then, args: then_args.clone() }),
-        Op::Cmp(op @ (CmpOp::Eq | CmpOp::Ne), value, zero) if known[zero.0 as usize] == Some(Op::Int(0)) => {
+        // A condition is an integer; the name of a site, which may be compared with that of number 0, is none.
+        Op::Cmp(op @ (CmpOp::Eq | CmpOp::Ne), value, zero)
+            if known[zero.0 as usize] == Some(Op::Int(0))
+                && matches!(types[value.0 as usize], Type::Int { .. }) =>
+        {
             let straight = (*then, then_args.clone());
             let other = (*otherwise, otherwise_args.clone());
             let (yes, no) = if *op == CmpOp::Ne { (straight, other) } else { (other, straight) };

@@ -44,8 +44,10 @@ pub(super) fn find_import(
 ) -> Result<(String, String), WorldError> {
     let beside = from.and_then(|from| Path::new(from).parent()).unwrap_or(Path::new("."));
     let all = [beside.to_owned()].into_iter().chain(folders.iter().cloned());
-    if let Some(found) = first_of(name, all, "file")? {
-        return Ok(found);
+    if let Some((path, text)) = first_of(name, all, "file")? {
+        // By whatever way it is named, it is one file.
+        let path = fs::canonicalize(&path).map_or(path, |path| path.display().to_string());
+        return Ok((path, text));
     }
     let hint = "a path is from the folder of the script that imports it, or from one of `-I`".to_owned();
     Err(WorldError { message: format!("`{name}` cannot be found"), hint: Some(hint) })

@@ -77,7 +77,9 @@ impl Checker<'_> {
 
     /// `is_str` and the like.
     pub(super) fn is(&mut self, call: &Expr, arg: &Expr, what: Is) -> Ty {
-        let is_literal = matches!(arg.kind, ExprKind::Int { .. } | ExprKind::Str(_) | ExprKind::Double(_));
+        let is_truth = matches!(&arg.kind, ExprKind::Name(name) if matches!(name.as_str(), "true" | "false"));
+        let is_literal =
+            is_truth || matches!(arg.kind, ExprKind::Int { .. } | ExprKind::Str(_) | ExprKind::Double(_));
         let Some(operand) = self.operand(arg) else { return Ty::Unknown };
         let element = match &operand {
             Operand::Object(place) => match self.types.get(place.id) {

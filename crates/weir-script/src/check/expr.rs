@@ -72,6 +72,7 @@ impl Checker<'_> {
                 };
                 let hint = match &expr.kind {
                     ExprKind::Block { .. } => "the value is its last expression, without a `;`",
+                    ExprKind::Inlined { .. } => "a function gives what its `return` says",
                     _ => "write it as a statement of its own",
                 };
                 self.error(expr.span, &format!("{name} gives no value"), hint);

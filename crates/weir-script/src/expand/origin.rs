@@ -76,6 +76,13 @@ impl Origins {
         self.trace(span, &mut Vec::new(), &mut None)
     }
 
+    /// The place in another file, if it is in one: `lib.bt:3:10`.
+    pub(crate) fn elsewhere(&self, span: Span) -> Option<String> {
+        let mut elsewhere = None;
+        self.trace(span, &mut Vec::new(), &mut elsewhere);
+        elsewhere.filter(|place| !place.is_empty())
+    }
+
     /// Notes the calls on the way, and the place in another file.
     fn trace(&self, span: Span, calls: &mut Vec<(Span, String)>, elsewhere: &mut Option<String>) -> Span {
         let Some(region) = self.region(span.start) else {

@@ -72,6 +72,13 @@ impl Blocks {
         }
     }
 
+    /// Where the path has ended, instructions go to a block that nothing leads to.
+    pub(super) fn go_on(&mut self) {
+        if !self.is_reachable() {
+            self.open();
+        }
+    }
+
     pub(super) fn is_reachable(&self) -> bool {
         self.current.is_some()
     }

@@ -212,6 +212,9 @@ impl Lowering<'_> {
 
     /// `script.bt:1:9-62`, as bpftrace writes the place of a call.
     fn place_text(&self, call: &Expr) -> String {
+        if let Some(place) = self.origins.elsewhere(call.span) {
+            return place;
+        }
         let span = self.origins.place(call.span);
         let text = &self.file.text;
         let before = &text[..span.start as usize];
@@ -279,6 +282,12 @@ impl Lowering<'_> {
             return;
         }
         let values = self.key(id, &map.keys);
+        // What has a value is printed as it is now, not as it is when the record is read.
+        if types::readable(&self.checked.maps[id.0 as usize].value).is_some() {
+            let operand = self.read_map(id, values);
+            self.emit(call, Action::PrintValue { value: field(&operand.ty) }, operand.values);
+            return;
+        }
         // SANITY: the check refuses a key for a map without keys.
         let key = self.checked.maps[id.0 as usize].key.as_ref().expect("a map with keys");
         self.emit(call, Action::PrintMapKey { map: id.0 as usize, key: field(key) }, values);

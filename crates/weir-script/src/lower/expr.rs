@@ -88,14 +88,9 @@ impl Lowering<'_> {
                 let items = items.iter().map(|item| self.expr(item)).collect();
                 tuple(items)
             }
-            ExprKind::Block { body, value } => {
-                let value = self.valued_block(body, value.as_deref());
-                self.value_or_none(value)
-            }
-            ExprKind::Inlined { body, .. } => {
-                let value = self.inlined(body);
-                self.value_or_none(value)
-            }
+            ExprKind::Block { body, value: Some(value) } => self.valued_block(body, value),
+            ExprKind::Block { value: None, .. } => unreachable!("the check wants a block with a value"),
+            ExprKind::Inlined { body, .. } => self.inlined_value(body),
             ExprKind::Part { tuple, index } => {
                 let tuple = self.expr(tuple);
                 let Type::Tuple(of) = &tuple.ty else { unreachable!("the check wants a tuple") };

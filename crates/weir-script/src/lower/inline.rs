@@ -1,20 +1,34 @@
 //! Blocks that are values, and functions put in where they are called.
 
-use weir_event::Type;
-
 use crate::ast::{Block, Expr};
 use crate::lower::Lowering;
 use crate::lower::block::{Call, Loop, parts};
 use crate::lower::expr::Operand;
 
 impl Lowering<'_> {
-    /// A block, and its value where it has one.
-    pub(super) fn valued_block(&mut self, body: &Block, value: Option<&Expr>) -> Option<Operand> {
+    /// A block that is a value. Where its path has ended before, what is around it is lowered all the same, to where nothing leads.
+    pub(super) fn valued_block(&mut self, body: &Block, value: &Expr) -> Operand {
         let scope = self.variables.len();
         self.stmts(body);
-        let value = value.filter(|_| self.blocks.is_reachable()).map(|value| self.expr(value));
+        self.blocks.go_on();
+        let value = self.expr(value);
         self.variables.truncate(scope);
         value
+    }
+
+    /// A function's body where its value is wanted.
+    pub(super) fn inlined_value(&mut self, body: &Block) -> Operand {
+        // SANITY: the check wants a function with a result.
+        let ty =
+            self.checked.results.get(&body.span.start).cloned().expect("a checked function has a result");
+        match self.inlined(body) {
+            Some(value) => value,
+            None => {
+                self.blocks.go_on();
+                let values = parts(&ty).into_iter().map(|ty| self.zero(ty)).collect();
+                Operand { ty, values }
+            }
+        }
     }
 
     /// The body of a function; what it returns, where it does.
@@ -60,13 +74,5 @@ impl Lowering<'_> {
         let edge = self.jump(values);
         // SANITY: as above.
         self.calls.last_mut().expect("a call is around").returns.extend(edge);
-    }
-
-    /// The value, or, on a path that has ended before there was one, any, so that what is around it can be lowered.
-    pub(super) fn value_or_none(&mut self, value: Option<Operand>) -> Operand {
-        value.unwrap_or_else(|| {
-            self.blocks.open_entry();
-            self.int(0, Type::I64)
-        })
     }
 }

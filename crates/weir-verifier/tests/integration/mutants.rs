@@ -7,7 +7,7 @@ use testkit::random::{Cases, Daily};
 use weir_ebpf::{Insn, Program, asm};
 use weir_verifier::{Limits, verify};
 
-use crate::scripts::{SCRIPTS, compiled};
+use crate::scripts::{SCRIPTS, SCRIPTS_OF_PROCESSES, compiled, compiled_for};
 use crate::worlds::{Random, Worlds};
 
 /// Contexts that each emitted program is run with.
@@ -20,7 +20,7 @@ const MUTANT_RUNS: usize = 2;
 #[test]
 fn compiled_scripts_are_accepted_and_stay_inside() {
     let mut random = Random(5);
-    for script in SCRIPTS {
+    for script in SCRIPTS.iter().chain(SCRIPTS_OF_PROCESSES) {
         let object = compiled(script).object;
         let worlds = Worlds::new(&object.maps);
         for program in &object.programs {
@@ -41,7 +41,7 @@ fn compiled_scripts_load_in_the_kernel() {
         return testkit::skip::skip("weir-verifier::compiled_scripts_load_in_the_kernel", reason);
     }
     for script in SCRIPTS {
-        let object = compiled(script).object;
+        let object = compiled_for(script, true).object;
         if let Err(error) = testkit::kernel::load(&object) {
             panic!("{script}\n{error}\n{}", asm::print(&object));
         }
@@ -55,7 +55,7 @@ fn mutants_are_rejected_or_stay_inside() {
     // A mutant may loop for long; what it does in a shorter proof is the same.
     let limits = Limits { explored_insns_max: 20_000, ..Limits::default() };
     let (mut made, mut accepted) = (0, 0);
-    let objects = SCRIPTS.iter().map(|script| (script, compiled(script).object));
+    let objects = SCRIPTS.iter().chain(SCRIPTS_OF_PROCESSES).map(|script| (script, compiled(script).object));
     let objects: Vec<_> =
         objects.map(|(script, object)| (script, Worlds::new(&object.maps), object)).collect();
     for _ in cases {

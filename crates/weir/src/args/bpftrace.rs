@@ -35,12 +35,12 @@ struct Line {
     lists: bool,
 
     /// Start this command and trace it until it ends
-    #[arg(short = 'c', value_name = "COMMAND")]
+    #[arg(short = 'c', value_name = "COMMAND", conflicts_with = "processes")]
     run: Option<String>,
 
     /// Trace this process
-    #[arg(short = 'p', value_name = "PID")]
-    processes: Vec<String>,
+    #[arg(short = 'p', value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    processes: Vec<i32>,
 
     /// Output format
     #[arg(short = 'f', value_enum, default_value_t = Format::Text)]
@@ -115,8 +115,8 @@ struct Line {
     bench: bool,
     #[arg(long, hide = true)]
     fmt: bool,
-    #[arg(long, hide = true)]
-    probe_filter: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    probe_filter: Option<Option<String>>,
 
     /// Parameters of the script: words, and --NAME=VALUE for getopt
     #[arg(last = true, value_name = "PARAM")]
@@ -166,6 +166,7 @@ impl Line {
             (self.bench, "`--bench`"),
             (self.fmt, "`--fmt`"),
             (self.probe_filter.is_some(), "`--probe-filter`"),
+            (self.lists && self.program.is_some(), "`-l` of a script"),
             (self.stage == Some(Stage::Libbpf), "`-d libbpf`"),
             (self.stage == Some(Stage::Verifier), "`-d verifier`"),
         ];
@@ -192,7 +193,7 @@ impl Line {
         }
         if self.lists {
             add(&["list"]);
-            self.processes.iter().for_each(|pid| add(&["-p", pid]));
+            self.processes.iter().for_each(|pid| add(&["-p", &pid.to_string()]));
             if self.verbose > 0 {
                 add(&["-v"]);
             }
@@ -227,16 +228,16 @@ impl Line {
             (self.no_warnings, "--no-warnings"),
         ];
         switches.into_iter().filter(|(is_set, _)| *is_set).for_each(|(_, switch)| add(&[switch]));
-        self.processes.iter().for_each(|pid| add(&["-p", pid]));
+        self.processes.iter().for_each(|pid| add(&["-p", &pid.to_string()]));
         self.headers.iter().for_each(|header| add(&["--include", header]));
         if self.processes.is_empty() && self.run.is_none() {
             add(&["--all-processes"]);
         }
-        let mut positional = self.arguments;
         for parameter in self.parameters {
             match parameter.strip_prefix("--") {
-                Some(named) if !named.is_empty() => add(&["--param", named]),
-                _ => positional.push(parameter),
+                Some(named) if !named.is_empty() => add(&[&format!("--param={named}")]),
+                // It may look like an option of weir's.
+                _ => add(&[&format!("--argument={parameter}")]),
             }
         }
         for (option, values) in [("-I", self.header_folders), ("-o", self.output.into_iter().collect())] {
@@ -244,7 +245,7 @@ impl Line {
                 words.extend([option.into(), value]);
             }
         }
-        words.extend(positional.into_iter().map(OsString::from));
+        words.extend(self.arguments.into_iter().map(OsString::from));
         words
     }
 }
@@ -314,6 +315,24 @@ mod tests {
                 "bb",
                 "p1",
                 "p2",
+            ],
+        );
+    }
+
+    #[test]
+    fn parameters_are_no_options() {
+        check(
+            &["x.bt", "--", "-c", "touch x", "-5", "--a=-b"],
+            &[
+                "trace",
+                "-ftext",
+                "--compat=0.26",
+                "--all-processes",
+                "--argument=-c",
+                "--argument=touch x",
+                "--argument=-5",
+                "--param=a=-b",
+                "x.bt",
             ],
         );
     }

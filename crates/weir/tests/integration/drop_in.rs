@@ -41,6 +41,15 @@ fn parameters_stand_behind_two_hyphens() {
         "(20, 1, 5, six)",
         "",
     );
+    // What looks like an option is a parameter there.
+    let script = "BEGIN { print(($1, str($2), str($3))); exit(); }";
+    check(
+        &bpftrace("options", &["-q", "-e", script, "--", "-5", "-c", "touch x"]),
+        0,
+        "(-5, -c, touch x)",
+        "",
+    );
+    let script = "BEGIN { print(getopt(\"aa\", 1)); exit(); }";
     check(&bpftrace("unknown", &["-q", "-e", script, "--", "--aaa=20"]), 1, "", "did you mean `--aa`?");
 }
 

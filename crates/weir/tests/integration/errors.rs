@@ -81,15 +81,14 @@ fn a_script_on_many_processes_wants_them_named() {
     let program = target::build(
         "errors-many",
         target::Source::Text(
-            "#include <stdio.h>\n#include <unistd.h>\n__attribute__((noipa)) void work(void) { }\nint main(void) {\n\
-             \x20   alarm(600);\n    for (int n = 0; n < 40; n++) if (fork() == 0) { work(); pause(); }\n\
-             \x20   puts(\"ready\");\n    fflush(stdout);\n    getchar();\n    signal(15, SIG_IGN);\n    kill(0, 15);\n    return 0;\n}\n",
+            "#include <signal.h>\n#include <stdio.h>\n#include <sys/prctl.h>\n#include <unistd.h>\n\
+             __attribute__((noipa)) void work(void) { }\nint main(void) {\n    alarm(600);\n\
+             \x20   for (int n = 0; n < 40; n++)\n        if (fork() == 0) { prctl(PR_SET_PDEATHSIG, SIGKILL); alarm(600); work(); pause(); }\n\
+             \x20   puts(\"ready\");\n    fflush(stdout);\n    getchar();\n    return 0;\n}\n",
         ),
-        &["-include", "signal.h"],
+        &[],
     );
-    let mut command = Command::new(&program);
-    std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut many = Daemon::spawn(command).unwrap();
+    let mut many = Daemon::spawn(Command::new(&program)).unwrap();
     many.line_with("ready", DEADLINE).unwrap();
     let script = format!("uprobe:{}:work {{ @ = count(); }}", testkit::paths::quoted(&program));
     check(&["trace", "-e", &script], REFUSED, &["no process is named, and 41 map", "--all-processes"]);

@@ -71,5 +71,34 @@ fn a_script_without_events_ends_by_itself() {
         run("BEGIN { printf(\"one\\n\"); } BEGIN { @x = 1; } END { printf(\"end\\n\"); }"),
         "one\nend\n\n\n@x: 1\n"
     );
+    let code = |script: &str| {
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["trace", "-q", "-e", script])
+            .output()
+            .unwrap()
+            .status
+            .code()
+    };
+    assert_eq!((code("END { exit(5); }"), code("END { assert(0, \"no\"); }")), (Some(5), Some(1)));
     assert_eq!(run("END { printf(\"end\\n\"); }"), "end\n\n\n");
+}
+
+#[test]
+fn names_of_sites_are_compared_where_they_decide() {
+    let program = target::build("language", Source::Text(PROGRAM), &["-O1"]);
+    let path = testkit::paths::quoted(&program).to_string();
+    let script = format!(
+        "uprobe:{path}:handle /func == \"handle\"/ {{ @yes = count(); if (probe != \"x\") {{ @too = count(); }} }} \
+         uprobe:{path}:handle {{ @m[1] = arg0 + 5; if (arg0 == 2) {{ @shown++; if (@shown == 1) {{ print(@m[1]); }} }} delete(@m, 1); }}"
+    );
+    let traced = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", "-q", "-e", &script, "-c", &path])
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&traced.stdout);
+    assert!(traced.status.success(), "{}", String::from_utf8_lossy(&traced.stderr));
+    assert!(
+        printed.starts_with("7\n") && printed.contains("@yes: 3000") && printed.contains("@too: 3000"),
+        "{printed}"
+    );
 }

@@ -202,8 +202,13 @@ fn records_lie_field_after_field() {
     );
     body(
         "@[1, comm] = count(); print(@[2, \"a\"]); print(@, 5, 2); clear(@); zero(@); delete(@, (1, comm))",
-        "map @[(i64, str16)] count\naction print_map_key @ (i64, str16) at 8\naction print_map @ top 5 div 2\naction clear_map @\naction zero_map @",
-        "b0:\n  v0: i64 = int 1\n  v1: str16 = comm\n  aggregate @[v0, v1]\n  v2: i64 = int 2\n  v3: str16 = str \"a\"\n  emit 0(v2, v3)\n  emit 1()\n  emit 2()\n  emit 3()\n  v4: i64 = int 1\n  v5: str16 = comm\n  delete @[v4, v5]\n  return",
+        "map @[(i64, str16)] count\naction print_value i64 at 8\naction print_map @ top 5 div 2\naction clear_map @\naction zero_map @",
+        "b0:\n  v0: i64 = int 1\n  v1: str16 = comm\n  aggregate @[v0, v1]\n  v2: i64 = int 2\n  v3: str16 = str \"a\"\n  v4: i64 = get @[v2, v3]\n  emit 0(v4)\n  emit 1()\n  emit 2()\n  emit 3()\n  v5: i64 = int 1\n  v6: str16 = comm\n  delete @[v5, v6]\n  return",
+    );
+    body(
+        "@[comm] = hist(1); print(@[\"a\"])",
+        "map @[str16] hist\naction print_map_key @ str16 at 8",
+        "b0:\n  v0: i64 = int 1\n  v1: str16 = comm\n  aggregate @[v1], v0\n  v2: str16 = str \"a\"\n  emit 0(v2)\n  return",
     );
 }
 

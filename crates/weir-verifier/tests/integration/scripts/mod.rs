@@ -1,6 +1,6 @@
 //! Scripts as users write them, compiled: what the verifier is for.
 
-use weir_codegen::Compiled;
+use weir_codegen::{Compiled, Options};
 use weir_ir::world::{FoundFunction, World, WorldError};
 use weir_source::{SourceFile, render};
 
@@ -43,6 +43,10 @@ pub(crate) const SCRIPTS: &[&str] = &[
     "uprobe:libc:malloc { printf(\"%d %d %d %d %d\\n\", arg0, arg1, arg2, arg3, arg4); exit(); }",
     "uprobe:libc:malloc { $s = 0; for ($i : 0..arg0) { $s += $i; } @ = max($s); }",
     "uprobe:libc:malloc { for ($i : 0..arg0) { for ($j : 0..arg1) { @a = max($i + $j); @x[str(arg1)] = min($j); } @b = min(1); } @c = max(1); }",
+];
+
+/// More of them, which call what the kernel does not have.
+pub(crate) const SCRIPTS_OF_PROCESSES: &[&str] = &[
     "uprobe:libc:malloc { @n[str(arg0)]++; $s = 0; for ($kv : @n) { if ($kv.0 != \"x\") { $s += $kv.1; } } @ = max($s); @l = max(len(@n)); }",
 ];
 
@@ -56,10 +60,15 @@ impl World for Everywhere {
 }
 
 pub(crate) fn compiled(script: &str) -> Compiled {
+    compiled_for(script, false)
+}
+
+pub(crate) fn compiled_for(script: &str, is_for_kernel: bool) -> Compiled {
     let file = SourceFile { name: "<-e>".into(), text: script.to_owned() };
     let module = match weir_script::compile(&file, &weir_script::Options::default(), &Everywhere) {
         Ok((module, _)) => module,
         Err(faults) => panic!("{}", render(&file, &faults, false)),
     };
-    weir_codegen::compile(&module).unwrap_or_else(|error| panic!("{script}: {error}"))
+    let options = Options { is_for_kernel, ..Options::default() };
+    weir_codegen::compile_with(&module, &options).unwrap_or_else(|error| panic!("{script}: {error}"))
 }
