@@ -40,7 +40,7 @@ pub use crate::automaton::Automaton;
 pub use crate::ops::{Effect, compared, fits, leaves};
 pub use crate::world::{
     ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
-    PlaceSpec, Step, World, WorldError,
+    FoundTracepoint, KERNEL, PlaceSpec, Step, World, WorldError,
 };
 
 /// A compiled script before code generation.

@@ -155,6 +155,18 @@ pub enum ArgumentPlace {
     },
 }
 
+/// A tracepoint of the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FoundTracepoint {
+    /// Such as `sched`.
+    pub subsystem: String,
+    /// Such as `sched_switch`.
+    pub name: String,
+}
+
+/// What [`World::c_type`] and [`World::members`] call the kernel's types (BTF), beside the paths of binaries.
+pub const KERNEL: &str = "vmlinux";
+
 pub trait World {
     /// Functions of `binary` (a path, a name in PATH, or a library's short name such as `libc`) whose names
     /// match `pattern` (`*`, `?` and `[…]` as in a shell). Never empty: no match is an error that names near misses.
@@ -204,6 +216,36 @@ pub trait World {
     /// The record of which only the name was known.
     fn members(&self, place: &Elsewhere, types: &mut CTypes) -> Option<CType> {
         let _ = (place, types);
+        None
+    }
+
+    /// Tracepoints of the kernel whose subsystem and name match these patterns. Never empty: no match is an error.
+    fn tracepoints(&self, subsystem: &str, name: &str) -> Result<Vec<FoundTracepoint>, WorldError> {
+        let message = format!("no tracepoint {subsystem}:{name}");
+        Err(WorldError {
+            message,
+            hint: Some("nothing is known of the kernel's tracepoints here".to_string()),
+        })
+    }
+
+    /// A record of a tracepoint's fields, or why nothing is known of them.
+    fn tracepoint_fields(&self, of: &FoundTracepoint, types: &mut CTypes) -> Result<TypeId, WorldError> {
+        let _ = types;
+        Err(WorldError {
+            message: format!("nothing is known of the fields of {}:{}", of.subsystem, of.name),
+            hint: None,
+        })
+    }
+
+    /// A record of a kernel function's parameters, and what it returns, as BTF has them.
+    fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {
+        let _ = types;
+        Err(WorldError { message: format!("the kernel's types (BTF) name no function `{name}`"), hint: None })
+    }
+
+    /// The value of an enumeration's name, as the kernel's types have it.
+    fn kernel_constant(&self, name: &str) -> Option<i64> {
+        let _ = name;
         None
     }
 

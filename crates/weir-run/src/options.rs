@@ -58,6 +58,8 @@ pub struct Options {
     pub named: Vec<(String, Option<String>)>,
     /// Where the headers that a script includes are looked for first.
     pub header_folders: Vec<PathBuf>,
+    /// What a script has of the kernel's probes is checked, and left out; such a run cannot begin.
+    pub checks_alone: bool,
     /// Headers that are included before the script.
     pub headers: Vec<String>,
     /// Where `~` and rootless containers are looked for; none: nowhere.
@@ -110,6 +112,7 @@ impl Default for Options {
             settings: Vec::new(),
             named: Vec::new(),
             header_folders: Vec::new(),
+            checks_alone: false,
             headers: Vec::new(),
             home: std::env::var_os("HOME").map(PathBuf::from),
         }

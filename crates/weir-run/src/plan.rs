@@ -71,6 +71,7 @@ impl Given {
             headers: self.options.headers.clone(),
             settings: self.options.settings.clone(),
             named: self.options.named.clone(),
+            checks_kernel: self.options.checks_alone,
             ..weir_script::Options::default()
         };
         let mut module = stages::front(&self.source, &options, world, &mut of_script)?;

@@ -229,6 +229,9 @@ impl Planned {
     /// Makes all that can fail before a process is touched.
     pub fn ready(self) -> Result<Run, Failure> {
         let Planned { given, subjects, pid, plan, notices, clock } = self;
+        if given.options.checks_alone {
+            return Err(Failure::Usage(anyhow!("the script was compiled to be checked alone")));
+        }
         match given.kernel {
             None => required::feasible(&plan)?,
             Some(_) => kernel::check_namespace()?,

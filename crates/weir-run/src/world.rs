@@ -6,9 +6,10 @@
 
 mod found;
 mod headers;
+mod kernel;
 mod later;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,10 @@ use std::rc::Rc;
 
 use weir_event::ctype::{CType, CTypes, Elsewhere, TypeId};
 use weir_event::schema::Schema;
-use weir_ir::{FoundFunction, FoundPlace, FoundPrototype, FoundStatic, PlaceSpec, World, WorldError};
+use weir_ir::{
+    FoundFunction, FoundPlace, FoundPrototype, FoundStatic, FoundTracepoint, KERNEL, PlaceSpec, World,
+    WorldError,
+};
 use weir_probe::target;
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::resolve::{self, Places};
@@ -24,6 +28,7 @@ use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, pattern};
 
 use crate::failure::Failure;
 use crate::world::found::{found_prototype, found_static};
+use crate::world::kernel::KernelTypes;
 pub(crate) use crate::world::later::Later;
 
 /// The files of a target, or of this machine.
@@ -62,6 +67,8 @@ pub struct Binaries {
     later: Later,
     /// Where headers are looked for first.
     folders: Vec<PathBuf>,
+    /// Once a script has asked for one of them.
+    kernel: OnceCell<Option<KernelTypes>>,
 }
 
 impl Binaries {
@@ -75,6 +82,7 @@ impl Binaries {
             program,
             later: Later::default(),
             folders: Vec::new(),
+            kernel: OnceCell::new(),
         }
     }
 
@@ -88,6 +96,7 @@ impl Binaries {
             program,
             later: Later::default(),
             folders: Vec::new(),
+            kernel: OnceCell::new(),
         }
     }
 
@@ -133,6 +142,10 @@ impl Binaries {
 }
 
 impl Binaries {
+    fn kernel(&self) -> Option<&KernelTypes> {
+        self.kernel.get_or_init(KernelTypes::read).as_ref()
+    }
+
     /// Those of a running process that shares weir's root.
     pub(crate) fn is_of_own_root(&self) -> bool {
         !self.mappings.is_empty() && self.places.root == Path::new("/")
@@ -425,11 +438,37 @@ impl World for Binaries {
     }
 
     fn c_type(&self, binary: &str, name: &str, types: &mut CTypes) -> Option<TypeId> {
+        if binary == KERNEL {
+            return self.kernel()?.named(name, types);
+        }
         self.at(binary)?.c_type(name, binary, types)
     }
 
     fn members(&self, place: &Elsewhere, types: &mut CTypes) -> Option<CType> {
+        if place.binary == KERNEL {
+            return self.kernel()?.members(place.offset, types);
+        }
         self.at(&place.binary)?.members(place.offset, &place.binary, types)
+    }
+
+    fn tracepoints(&self, subsystem: &str, name: &str) -> Result<Vec<FoundTracepoint>, WorldError> {
+        kernel::tracepoints(subsystem, name)
+    }
+
+    fn tracepoint_fields(&self, of: &FoundTracepoint, types: &mut CTypes) -> Result<TypeId, WorldError> {
+        kernel::tracepoint_fields(of, self.kernel(), types)
+    }
+
+    fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {
+        let found = self.kernel().and_then(|kernel| kernel.function(name, types));
+        found.ok_or_else(|| WorldError {
+            message: format!("the kernel's types (BTF) name no function `{name}`"),
+            hint: Some("a `kprobe` needs no types: its arguments are `arg0` to `arg5`".to_owned()),
+        })
+    }
+
+    fn kernel_constant(&self, name: &str) -> Option<i64> {
+        self.kernel()?.constant(name)
     }
 
     fn cpus(&self) -> u32 {

@@ -5,7 +5,9 @@
 use weir_ir::{FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError};
 use weir_source::{Diagnostic, Span};
 
+use crate::Options;
 use crate::ast::{Name, Probe};
+use crate::kernel::{self, Point};
 use crate::lexer::number_value;
 use crate::limits;
 use crate::unsupported::{self, Kind};
@@ -25,6 +27,11 @@ pub(crate) enum Attach {
     /// Where calls of these functions have returned.
     Returns(Vec<FoundFunction>),
     Statics(Vec<FoundStatic>),
+    /// It is checked, and does not run.
+    Kernel {
+        kind: &'static str,
+        point: Point,
+    },
 }
 
 /// Why it means nothing.
@@ -46,16 +53,26 @@ const KINDS: &[(&str, &str, &str)] = &[
     ("usdt", "U", "`usdt:BINARY:PROVIDER:NAME` or `usdt:BINARY:NAME`, such as `usdt:python3:gc__start`"),
 ];
 
-/// Resolves one attach point. `params` stand in for `$1` and so on.
-pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Result<Attach, Fault> {
-    let parts = probe.parts.iter().map(|part| substitute(part, params)).collect::<Result<Vec<_>, _>>()?;
+/// Resolves one attach point. `options`: what stands in for `$1` and so on, and whether probes of the kernel are looked at.
+pub(crate) fn resolve(probe: &Probe, options: &Options, world: &dyn World) -> Result<Attach, Fault> {
+    let parts =
+        probe.parts.iter().map(|part| substitute(part, &options.params)).collect::<Result<Vec<_>, _>>()?;
     // SANITY: the parser makes no attach point without a part.
     let (kind, rest) = parts.split_first().expect("a probe has a kind");
     let lower = kind.text.to_lowercase();
     // `U` is bpftrace's usdt, `u` its uprobe; all else is the same in either case.
     let is_alias = |alias: &str| if kind.text == "U" { alias == "U" } else { alias == lower };
     let known = KINDS.iter().find(|(name, alias, _)| *name == lower || is_alias(alias));
-    let Some((name, _, form)) = known else { return Err(Fault::Written(unknown_kind(kind, &lower))) };
+    let Some((name, _, form)) = known else {
+        let Some((name, form)) = kernel::kind(&lower) else {
+            return Err(Fault::Written(unknown_kind(kind, &lower)));
+        };
+        if !options.checks_kernel {
+            return Err(Fault::Written(unknown_kind(kind, name)));
+        }
+        let point = kernel::resolve((name, form), probe.span, rest, world)?;
+        return Ok(Attach::Kernel { kind: name, point });
+    };
     match *name {
         "begin" | "end" if !rest.is_empty() => Err(written(
             probe.span,
@@ -64,7 +81,7 @@ pub(crate) fn resolve(probe: &Probe, params: &[String], world: &dyn World) -> Re
         )),
         "begin" => Ok(Attach::Begin),
         "end" => Ok(Attach::End),
-        "interval" => interval(probe.span, rest, form),
+        "interval" => interval("interval", probe.span, rest, form),
         "uprobe" => {
             let rest = &with_program(rest, world);
             match place(rest)? {
@@ -104,14 +121,15 @@ pub(crate) fn display(probe: &Probe, attach: &Attach) -> String {
     }
 }
 
-fn interval(span: Span, rest: &[Name], form: &str) -> Result<Attach, Fault> {
+/// `kind`: as it is written, also `profile`.
+pub(crate) fn interval(kind: &str, span: Span, rest: &[Name], form: &str) -> Result<Attach, Fault> {
     let (unit, count) = match rest {
         [short] => (None, short),
         [unit, count] => (Some(unit), count),
         _ => {
             return Err(written(
                 span,
-                "`interval` needs a unit and a number".to_string(),
+                format!("`{kind}` needs a unit and a number"),
                 format!("write {form}"),
             ));
         }
@@ -120,7 +138,7 @@ fn interval(span: Span, rest: &[Name], form: &str) -> Result<Attach, Fault> {
         .map_err(|(message, hint)| written(count.span, message, hint.to_string()))?;
     let Some(unit) = unit else {
         if count.text.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
-            let message = format!("`interval:{}` has no unit", count.text);
+            let message = format!("`{kind}:{}` has no unit", count.text);
             return Err(written(count.span, message, format!("write {form}")));
         }
         return period(count.span, Some(number));
@@ -225,7 +243,7 @@ fn instruction(part: &Name) -> Result<Option<PlaceSpec>, Fault> {
     Ok(Some(PlaceSpec::Offset { function: function.to_string(), offset }))
 }
 
-fn number_of(part: &Name) -> Result<u64, Fault> {
+pub(crate) fn number_of(part: &Name) -> Result<u64, Fault> {
     number_value(&part.text).map_err(|(message, hint)| written(part.span, message, hint.to_string()))
 }
 
@@ -250,7 +268,7 @@ fn statics(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result<A
     found.map(Attach::Statics).map_err(|error| missing(span, error))
 }
 
-fn missing(span: Span, error: WorldError) -> Fault {
+pub(crate) fn missing(span: Span, error: WorldError) -> Fault {
     let mut diagnostic = Diagnostic::error(span, error.message);
     diagnostic.hint = error.hint;
     Fault::Missing(diagnostic)
@@ -304,7 +322,7 @@ fn substitute(part: &Name, params: &[String]) -> Result<Name, Fault> {
     Ok(Name { text, span: part.span })
 }
 
-fn written(span: Span, message: String, hint: String) -> Fault {
+pub(crate) fn written(span: Span, message: String, hint: String) -> Fault {
     Fault::Written(Diagnostic::error(span, message).with_hint(hint))
 }
 
@@ -318,7 +336,7 @@ pub(crate) fn binaries(attached: &[(usize, Attach)]) -> Vec<String> {
             }
             Attach::Places(found) => all.extend(found.iter().map(|place| place.binary.clone())),
             Attach::Statics(found) => all.extend(found.iter().map(|place| place.binary.clone())),
-            Attach::Begin | Attach::End | Attach::Interval { .. } => {}
+            Attach::Begin | Attach::End | Attach::Interval { .. } | Attach::Kernel { .. } => {}
         }
     }
     all.sort_unstable();

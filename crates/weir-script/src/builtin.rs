@@ -281,7 +281,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::Delete,
         arity: (1, 2),
         signature: "delete(@map), delete(@map, key), delete(@map[key])",
-        doc: "Removes an entry; a map without keys becomes unset.",
+        doc: "Removes an entry, and gives 1 if there was one, else 0; a map without keys becomes unset, which gives nothing.",
     },
     Function {
         name: "has_key",

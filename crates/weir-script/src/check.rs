@@ -15,6 +15,7 @@ mod constant;
 mod expr;
 mod field;
 mod inline;
+mod kernel;
 mod map;
 mod memory;
 mod network;
@@ -24,11 +25,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_event::ctype::{CTypes, TypeId};
 use weir_event::{MapRoom, MapSchema, MapValue, SiteName, Type};
-use weir_ir::{FoundArgument, FoundFunction, FoundPlace, MissingProbes, SiteSpec, Trigger, World};
+use weir_ir::{FoundArgument, FoundFunction, FoundPlace, KERNEL, MissingProbes, SiteSpec, Trigger, World};
 use weir_source::{Diagnostic, Severity, Span};
 
 use crate::Options;
-use crate::ast::{Clause, MapDeclaration, Script};
+use crate::ast::{Clause, MapDeclaration, Name, Script};
 use crate::attach::{self, Attach, Fault};
 use crate::c;
 use crate::config::{self, Settings};
@@ -46,6 +47,8 @@ pub(crate) struct Checked {
     pub(crate) variables: HashMap<u32, Type>,
     /// By clause of the script.
     pub(crate) targets: Vec<Vec<Target>>,
+    /// Variables that a clause begins with, by its number: a block assigns them, and what follows it reads them.
+    pub(crate) wide: HashMap<usize, Vec<Name>>,
     pub(crate) sites: Vec<SiteName>,
     pub(crate) known: Known,
     pub(crate) types: CTypes,
@@ -134,6 +137,9 @@ pub(crate) fn check(
     }
     let mut diagnostics = fixed;
     diagnostics.append(&mut checker.diagnostics);
+    if !options.checks_kernel {
+        diagnostics.extend(checker.of_kernel.iter().map(|(_, diagnostic)| diagnostic.clone()));
+    }
     diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
     diagnostics.dedup();
     if diagnostics.iter().any(|d| d.severity == Severity::Error) || script.incomplete {
@@ -142,6 +148,10 @@ pub(crate) fn check(
     let mut sites = Vec::new();
     let mut targets = Vec::new();
     for (index, attached) in attached.into_iter().enumerate() {
+        if checker.of_kernel.iter().any(|(clause, _)| *clause == index) {
+            targets.push(Vec::new());
+            continue;
+        }
         let names_probe = checker.names_probe.contains(&index);
         let used = checker.used.remove(&index).unwrap_or_default();
         let events = checker.events.remove(&index).unwrap_or_default();
@@ -154,10 +164,14 @@ pub(crate) fn check(
     if diagnostics.iter().any(|d| d.severity == Severity::Error) {
         return (None, diagnostics);
     }
+    let names =
+        |(clause, all): (usize, Vec<(Name, Span)>)| (clause, all.into_iter().map(|(name, _)| name).collect());
+    let wide = checker.wide.into_iter().map(names).collect();
     let checked = Checked {
         maps: checker.maps.iter().map(map::MapState::schema).collect(),
         variables: checker.variables,
         targets,
+        wide,
         sites,
         types: checker.types,
         type_ids: checker.type_ids,
@@ -255,13 +269,13 @@ fn attach_all(
             if too_many {
                 break;
             }
-            match attach::resolve(probe, &options.params, world) {
+            match attach::resolve(probe, options, world) {
                 Ok(attach) => {
                     sites += match &attach {
                         Attach::Functions(found) | Attach::Returns(found) => found.len() as u64,
                         Attach::Places(found) => found.len() as u64,
                         Attach::Statics(found) => found.len() as u64,
-                        Attach::Begin | Attach::End | Attach::Interval { .. } => 0,
+                        Attach::Begin | Attach::End | Attach::Interval { .. } | Attach::Kernel { .. } => 0,
                     };
                     if sites > settings.max_probes {
                         too_many = true;
@@ -352,6 +366,8 @@ fn clause_targets(
                 }
                 continue;
             }
+            // The clause has no target then.
+            Attach::Kernel { .. } => continue,
         };
         let probe_site = names_probe.then(|| {
             sites.push(SiteName { probe: name.clone(), func: String::new() });
@@ -450,6 +466,10 @@ pub(crate) struct Checker<'a> {
     errors: usize,
     warnings: usize,
     scopes: Vec<Vec<Scoped>>,
+    /// Variables of the clause's blocks that have ended.
+    ended: Vec<Scoped>,
+    /// Variables that are the whole clause's although a block assigns them first, by clause, and where they are read.
+    wide: HashMap<usize, Vec<(Name, Span)>>,
     /// Loops around what is being read.
     loops: u32,
     /// The clause that is being read, and what of it is not at a probed function.
@@ -475,6 +495,10 @@ pub(crate) struct Checker<'a> {
     name_comparisons: Vec<NameComparison>,
     /// Parameters that the script asks for.
     named: BTreeSet<String>,
+    /// What is of the kernel, with the clause that it is in.
+    of_kernel: Vec<(usize, Diagnostic)>,
+    /// Of the clauses that have probes of the kernel.
+    kernel_events: HashMap<usize, Vec<kernel::Event>>,
 }
 
 /// `func == "malloc"`.
@@ -488,6 +512,8 @@ struct NameComparison {
 struct Scoped {
     name: String,
     declared: Span,
+    /// By an assignment, and not by `let`.
+    is_assigned: bool,
 }
 
 impl<'a> Checker<'a> {
@@ -514,6 +540,8 @@ impl<'a> Checker<'a> {
             errors: 0,
             warnings: 0,
             scopes: Vec::new(),
+            ended: Vec::new(),
+            wide: HashMap::new(),
             loops: 0,
             clause: 0,
             outside: None,
@@ -527,6 +555,8 @@ impl<'a> Checker<'a> {
             unknown_reads: Vec::new(),
             name_comparisons: Vec::new(),
             named: BTreeSet::new(),
+            of_kernel: Vec::new(),
+            kernel_events: HashMap::new(),
         }
     }
 
@@ -536,21 +566,27 @@ impl<'a> Checker<'a> {
         (self.errors, self.warnings) = (0, 0);
         self.unknown_reads.clear();
         self.name_comparisons.clear();
+        self.of_kernel.clear();
         self.clause = 0;
     }
 
     fn clause(&mut self, clause: &Clause, attached: &[(usize, Attach)]) {
         self.arguments = argument::Arguments::of(attached);
         self.binaries = attach::binaries(attached);
+        // Last: what binaries have of their own is theirs.
+        self.binaries.push(KERNEL.to_string());
         let first = |wanted: fn(&Attach) -> bool| {
             let (index, attach) = attached.iter().find(|(_, attach)| wanted(attach))?;
             let probe = &clause.probes[*index];
             Some((probe.span, attach::display(probe, attach)))
         };
         self.outside = first(|a| matches!(a, Attach::Begin | Attach::End | Attach::Interval { .. }));
-        self.not_return = first(|attach| !matches!(attach, Attach::Returns(_)));
-        self.at_return = first(|attach| matches!(attach, Attach::Returns(_)));
+        self.not_return = first(|attach| !kernel::gives_result(attach));
+        self.at_return = first(kernel::has_no_arguments);
+        self.enter_kernel(clause, attached);
         self.scopes = vec![Vec::new()];
+        self.ended.clear();
+        self.declare_wide();
         if let Some(predicate) = &clause.predicate {
             self.condition(predicate, "a predicate");
         }

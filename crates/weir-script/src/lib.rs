@@ -30,6 +30,7 @@ mod types;
 mod attach;
 mod check;
 mod config;
+mod kernel;
 mod lower;
 
 mod limits;
@@ -57,6 +58,8 @@ pub struct Options {
     pub headers: Vec<String>,
     /// Settings of the `config` block by their names, as bpftrace has them in its environment.
     pub settings: Vec<(String, String)>,
+    /// What is of the kernel is checked, and left out of what is compiled; else it is refused.
+    pub checks_kernel: bool,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
             named: Vec::new(),
             headers: Vec::new(),
             settings: Vec::new(),
+            checks_kernel: false,
         }
     }
 }

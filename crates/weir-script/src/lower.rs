@@ -23,7 +23,7 @@ use weir_event::{Action, MapSchema, MapValue, Schema, Type};
 use weir_ir::{ActionId, Function, MapId, Module};
 use weir_source::SourceFile;
 
-use crate::ast::Clause;
+use crate::ast::{Clause, Name};
 use crate::check::{Checked, Target};
 use crate::expand::{Expanded, Origins};
 use crate::lower::block::{Blocks, Call, Loop, Slot};
@@ -32,7 +32,7 @@ use crate::lower::block::{Blocks, Call, Loop, Slot};
 pub(crate) fn lower(file: &SourceFile, expanded: &Expanded, checked: &Checked) -> Module {
     let mut actions = Actions::default();
     let mut functions = Vec::new();
-    for (clause, targets) in expanded.script.clauses.iter().zip(&checked.targets) {
+    for (index, (clause, targets)) in expanded.script.clauses.iter().zip(&checked.targets).enumerate() {
         for target in targets {
             let mut lowering = Lowering {
                 file,
@@ -45,7 +45,8 @@ pub(crate) fn lower(file: &SourceFile, expanded: &Expanded, checked: &Checked) -
                 loops: Vec::new(),
                 calls: Vec::new(),
             };
-            functions.push(lowering.clause(clause));
+            let wide = checked.wide.get(&index).map_or(&[][..], Vec::as_slice);
+            functions.push(lowering.clause(clause, wide));
         }
     }
     let types =
@@ -109,8 +110,10 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn clause(&mut self, clause: &Clause) -> Function {
+    /// `wide`: variables that it begins with.
+    fn clause(&mut self, clause: &Clause, wide: &[Name]) -> Function {
         self.blocks.open_entry();
+        wide.iter().for_each(|variable| self.let_stmt(variable, None));
         match &clause.predicate {
             None => self.block(&clause.body),
             Some(predicate) => {

@@ -42,8 +42,7 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
 }
 
 const STACKS: &str = "`ustack` is the stack of the process";
-const USER_FUNCTIONS: &str =
-    "weir traces user functions: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`";
+const KERNEL_PROBES: &str = "weir traces functions of processes: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`; `--dry-run` checks the rest of a script";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
 const STRINGS: &str = "strings can be compared with `==`, `!=` and `strncmp`";
 const KERNEL: &str = "weir runs inside the process and does not read kernel memory";
@@ -55,32 +54,17 @@ const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
 const ONLY_SETTINGS: &str = "docs/language.md lists the settings";
 
 pub(crate) const UNSUPPORTED: &[Unsupported] = &[
-    row(Kind::Probe, "kprobe", USER_FUNCTIONS),
-    row(Kind::Probe, "k", USER_FUNCTIONS),
-    row(Kind::Probe, "kretprobe", USER_FUNCTIONS),
-    row(Kind::Probe, "kr", USER_FUNCTIONS),
-    row(Kind::Probe, "fentry", USER_FUNCTIONS),
-    row(Kind::Probe, "f", USER_FUNCTIONS),
-    row(Kind::Probe, "fexit", USER_FUNCTIONS),
-    row(Kind::Probe, "fr", USER_FUNCTIONS),
-    row(Kind::Probe, "kfunc", USER_FUNCTIONS),
-    row(Kind::Probe, "kretfunc", USER_FUNCTIONS),
-    row(Kind::Probe, "tracepoint", EVENTS),
-    row(Kind::Probe, "t", EVENTS),
-    row(Kind::Probe, "rawtracepoint", EVENTS),
-    row(Kind::Probe, "rt", EVENTS),
-    row(Kind::Probe, "profile", "`interval` runs in weir itself, not in the target"),
-    row(Kind::Probe, "p", "`interval` runs in weir itself, not in the target"),
-    row(Kind::Probe, "software", EVENTS),
-    row(Kind::Probe, "s", EVENTS),
-    row(Kind::Probe, "hardware", EVENTS),
-    row(Kind::Probe, "h", EVENTS),
-    row(Kind::Probe, "watchpoint", EVENTS),
-    row(Kind::Probe, "w", EVENTS),
-    row(Kind::Probe, "asyncwatchpoint", EVENTS),
-    row(Kind::Probe, "aw", EVENTS),
-    row(Kind::Probe, "iter", EVENTS),
-    row(Kind::Probe, "it", EVENTS),
+    row(Kind::Probe, "kprobe", KERNEL_PROBES),
+    row(Kind::Probe, "kretprobe", KERNEL_PROBES),
+    row(Kind::Probe, "fentry", KERNEL_PROBES),
+    row(Kind::Probe, "fexit", KERNEL_PROBES),
+    row(Kind::Probe, "tracepoint", KERNEL_PROBES),
+    row(Kind::Probe, "rawtracepoint", KERNEL_PROBES),
+    row(Kind::Probe, "profile", KERNEL_PROBES),
+    row(Kind::Probe, "software", KERNEL_PROBES),
+    row(Kind::Probe, "hardware", KERNEL_PROBES),
+    row(Kind::Probe, "watchpoint", KERNEL_PROBES),
+    row(Kind::Probe, "iter", KERNEL_PROBES),
     row(Kind::Probe, "self", EVENTS),
     row(Kind::Probe, "test", EVENTS),
     row(Kind::Probe, "bench", EVENTS),

@@ -40,6 +40,7 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
     let mut options = args.options();
     options.settings = settings_of_environment()?;
     (options.header_folders, options.headers) = (args.header_folders.clone(), args.headers.clone());
+    options.checks_alone = args.dry_run;
     let (said, is_silent) = (source.clone(), args.no_warnings);
     let said = Notices::to(move |notice| {
         let is_warning = matches!(notice, Notice::Warnings { .. } | Notice::Script { is_warning: true, .. });

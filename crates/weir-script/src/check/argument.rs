@@ -30,7 +30,7 @@ impl Arguments {
             match attach {
                 Attach::Functions(_) | Attach::Places(_) | Attach::Returns(_) => out.has_functions = true,
                 Attach::Statics(found) => found.iter().for_each(|place| out.add(place)),
-                Attach::Begin | Attach::End | Attach::Interval { .. } => {}
+                Attach::Begin | Attach::End | Attach::Interval { .. } | Attach::Kernel { .. } => {}
             }
         }
         out
@@ -53,6 +53,9 @@ impl Checker<'_> {
         if self.arguments.has_functions && index >= weir_ir::limits::ARGUMENTS {
             let message = format!("not supported by weir yet: `{}` of a function", row.name);
             self.error(span, &message, "arguments on the stack are not read; there are `arg0` to `arg5`");
+            return Ty::Unknown;
+        }
+        if !self.has_kernel_argument(row.name, span) {
             return Ty::Unknown;
         }
         let mut is_signed = false;

@@ -81,6 +81,9 @@ impl Checker<'_> {
         if args.is_empty() && self.known.named(name).is_some() {
             return self.name(name, call.span);
         }
+        if let Some(ty) = self.kernel_name(function, args) {
+            return ty;
+        }
         args.iter().for_each(|arg| self.look_over(arg));
         self.unknown_function(function);
         Ty::Unknown
@@ -497,10 +500,13 @@ impl Checker<'_> {
                 self.keyed_use(map)
             }
         };
-        if let Some(index) = index {
-            self.known_value(index, map.name.span);
+        let Some(index) = index else { return Ty::None };
+        self.known_value(index, map.name.span);
+        // Whether there was an entry; a map without keys is a variable.
+        match self.maps[index].key {
+            Key::Scalar => Ty::None,
+            _ => Ty::Value(Type::I64),
         }
-        Ty::None
     }
 
     fn has_key(&mut self, args: &[Expr]) -> Ty {
@@ -610,7 +616,7 @@ impl Checker<'_> {
         }
     }
 
-    fn arity(
+    pub(super) fn arity(
         &mut self,
         function: &Name,
         args: &[Expr],

@@ -4,12 +4,12 @@ use weir_event::{MapValue, Type};
 use weir_ir::Builtin;
 use weir_source::{Diagnostic, Span};
 
-use crate::ast::{BinaryOp, Expr, ExprKind, MapRef};
+use crate::ast::{BinaryOp, Expr, ExprKind, MapRef, Name};
 use crate::builtin::{self, Place};
 use crate::c::Named;
-use crate::check::argument;
 use crate::check::constant::param_number;
 use crate::check::{Checker, NameComparison, constant, constant_string};
+use crate::check::{argument, memory};
 use crate::limits;
 use crate::types::{self, Ty, describe, describe_one};
 use crate::unsupported::{self, Kind};
@@ -24,6 +24,12 @@ impl Checker<'_> {
             }
             ExprKind::Double(_) => Ty::Value(Type::Double),
             ExprKind::Str(text) => self.string_constant(text, expr.span),
+            ExprKind::Name(name)
+                if name == "retval"
+                    && let Some(id) = self.kernel_result() =>
+            {
+                self.loaded(memory::Place { id, is_held: false }, expr)
+            }
             ExprKind::Name(name) if builtin::is_stack(name) => self.ustack(expr.span, &[]),
             ExprKind::Name(name) => self.name(name, expr.span),
             ExprKind::Variable(name) => self.variable(name, expr.span),
@@ -52,6 +58,9 @@ impl Checker<'_> {
             ExprKind::Block { body, value } => self.valued_block(body, value.as_deref()),
             ExprKind::Inlined { function, body, result } => self.inlined(function, body, result.as_ref()),
             ExprKind::Part { tuple, index } => self.part(expr.span, tuple, *index),
+            ExprKind::Field(name) if self.kernel_events.contains_key(&self.clause) => {
+                self.kernel_field(expr, name)
+            }
             ExprKind::Field(name) => self.field(name, expr.span),
             ExprKind::Invalid => Ty::Unknown,
         }
@@ -289,6 +298,11 @@ impl Checker<'_> {
         if signed.and_then(|expr| constant(expr, self.known)).is_some_and(|value| value >= 0) {
             return;
         }
+        if let Some(Expr { kind: ExprKind::Name(name), .. }) = signed
+            && self.is_kernel_constant(name)
+        {
+            return;
+        }
         let name = |signed| if signed { "int64" } else { "uint64" };
         let message = format!("{what} integers of different signs: {} and {}", name(left.0), name(right.0));
         self.warning(
@@ -334,9 +348,16 @@ impl Checker<'_> {
         if let Some(row) = builtin::variable(name) {
             return self.builtin(row, span);
         }
+        let called = Name { text: name.to_string(), span };
+        if let Some(ty) = self.kernel_name(&called, &[]) {
+            return ty;
+        }
         if let Some(row) = unsupported::find(Kind::Builtin, name) {
             self.error(span, &row.message(), row.hint);
             return Ty::Unknown;
+        }
+        if self.is_kernel_constant(name) {
+            return Ty::Value(Type::I64);
         }
         let signature = builtin::function(name).map(|row| row.signature);
         if let Some(signature) = signature.or_else(|| builtin::aggregation(name).map(|row| row.signature)) {
@@ -362,6 +383,10 @@ impl Checker<'_> {
         if row.name == "probe" && !self.names_probe.contains(&self.clause) {
             self.names_probe.push(self.clause);
         }
+        if row.name == "func" && self.kernel_events.contains_key(&self.clause) {
+            // A symbol, as `ksym` gives it.
+            return Ty::Value(Type::Usym);
+        }
         match argument::index(row) {
             Some(index) => self.argument(row, index, span),
             None if row.place == Place::Entry => self.float_argument(row, span),
@@ -372,6 +397,10 @@ impl Checker<'_> {
     /// An error if the clause also runs outside of the target.
     pub(super) fn in_target(&mut self, name: &str, span: Span) {
         let Some((probe, display)) = self.outside.clone() else { return };
+        // It runs in the kernel, if anywhere.
+        if self.of_kernel.iter().any(|(clause, _)| *clause == self.clause) {
+            return;
+        }
         let message = format!(
             "`{name}` is of the traced process, but `{display}` runs in weir itself, not in the target"
         );

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use weir_event::Type;
 use weir_event::ctype::{CType, CTypes, Enum, Member, TypeId};
+use weir_ir::KERNEL;
 use weir_source::{Span, nearest};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, Name, TypeBase, TypeName, TypeSuffix};
@@ -135,11 +136,11 @@ impl Checker<'_> {
     fn unknown_record(&mut self, name: &str, span: Span) {
         let message = format!("nothing is known of `{name}` but its name");
         let hint = match self.binaries.first() {
-            Some(binary) => format!(
+            Some(binary) if binary != KERNEL => format!(
                 "declare it before the probes, or install the debug information of {}",
                 weir_source::printable(binary)
             ),
-            None => "declare it before the probes, or include its header".to_string(),
+            _ => "declare it before the probes, or include its header".to_string(),
         };
         self.error(span, &message, &hint);
     }
@@ -150,7 +151,7 @@ impl Checker<'_> {
     }
 
     /// The value of what lies at a place: a number, a pointer, a string, or all of a record or an array.
-    fn loaded(&mut self, Place { id, is_held }: Place, expr: &Expr) -> Ty {
+    pub(super) fn loaded(&mut self, Place { id, is_held }: Place, expr: &Expr) -> Ty {
         if !is_held {
             self.in_target(&shown(expr), expr.span);
         }
@@ -211,8 +212,10 @@ impl Checker<'_> {
                 Operand::Pointer(id) => Some(Place { id, is_held: false }),
                 Operand::Object(Place { id, is_held }) => match *self.types.get(id) {
                     CType::Array { element, .. } => Some(Place { id: element, is_held }),
+                    CType::Int { .. } => Some(self.word_at(expr)),
                     _ => self.no_pointer("`*`", &format!("`{}`", self.types.name(id)), of.span),
                 },
+                Operand::Other(Type::Int { .. }) => Some(self.word_at(expr)),
                 Operand::Other(ty) => self.no_pointer("`*`", &describe_one(&ty, &self.types), of.span),
             },
             ExprKind::Member { of, name } => {
@@ -241,11 +244,27 @@ impl Checker<'_> {
                         CType::Array { element, count } => self.element(place, (element, count), index),
                         _ => self.no_pointer("`[…]`", &format!("`{}`", self.types.name(place.id)), of.span),
                     },
+                    Operand::Other(Type::Str { .. }) => {
+                        self.checked_alone(
+                            expr.span,
+                            "a character of a string",
+                            "compare strings, or parts: `strncmp`",
+                        );
+                        let id = self.types.add(CType::Int { bytes: 1, signed: true, is_char: true });
+                        Some(Place { id, is_held: true })
+                    }
                     Operand::Other(ty) => self.no_pointer("`[…]`", &describe_one(&ty, &self.types), of.span),
                 }
             }
             _ => unreachable!("only `*`, members and elements are places"),
         }
+    }
+
+    /// What `*` means of a number: 8 bytes at that address.
+    fn word_at(&mut self, expr: &Expr) -> Place {
+        let id = self.types.add(CType::Int { bytes: 8, signed: false, is_char: false });
+        self.type_ids.insert(expr.span.start, id);
+        Place { id, is_held: false }
     }
 
     /// What a pointer or a record is taken of. None if it is not known.
@@ -496,7 +515,7 @@ impl Checker<'_> {
 pub(super) struct Place {
     pub(super) id: TypeId,
     /// It is a part of a value, and not in the target's memory.
-    is_held: bool,
+    pub(super) is_held: bool,
 }
 
 /// What is taken as bytes.

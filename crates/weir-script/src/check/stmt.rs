@@ -16,7 +16,11 @@ impl Checker<'_> {
     pub(super) fn block(&mut self, block: &Block) {
         self.scopes.push(Vec::new());
         self.stmts(block);
-        self.scopes.pop();
+        let ended = self.scopes.pop().unwrap_or_default();
+        // What belongs to a function ends with it.
+        if self.calls.is_empty() {
+            self.ended.extend(ended.into_iter().filter(|variable| variable.is_assigned));
+        }
     }
 
     /// In the scope around it.
@@ -143,7 +147,15 @@ impl Checker<'_> {
     fn assign_variable(&mut self, variable: &Name, op: Option<BinaryOp>, value: &Expr) {
         let Some(op) = op else {
             let ty = self.value(value);
-            let declared = self.scoped(&variable.text).unwrap_or_else(|| self.declare(variable));
+            let declared = match self.scoped(&variable.text) {
+                Some(declared) => declared,
+                None => {
+                    let declared = self.declare(variable);
+                    let scoped = self.scopes.last_mut().and_then(|scope| scope.last_mut());
+                    scoped.into_iter().for_each(|scoped| scoped.is_assigned = true);
+                    declared
+                }
+            };
             if let Some(ty) = ty {
                 self.learn_variable(variable, declared, ty, value.span);
             }
@@ -227,6 +239,9 @@ impl Checker<'_> {
     /// The type of `$name`, or an error that there is none.
     pub(super) fn variable(&mut self, name: &str, span: Span) -> Ty {
         let Some(declared) = self.scoped(name) else {
+            if self.widen(name, span) {
+                return Ty::Unknown;
+            }
             let names = self.scopes.iter().flatten().map(|v| v.name.as_str());
             let hint = match nearest(name, names) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -244,6 +259,32 @@ impl Checker<'_> {
         }
     }
 
+    /// Until bpftrace 0.22 a variable lived to the end of its clause: one that is read after the block that assigns it first is
+    /// declared at the clause's beginning, from the next round on. False where no block before has one of the name.
+    fn widen(&mut self, name: &str, span: Span) -> bool {
+        let Some(declared) = self.ended.iter().find(|ended| ended.name == name).map(|ended| ended.declared)
+        else {
+            return false;
+        };
+        let variable = Name { text: name.to_string(), span: declared };
+        self.wide.entry(self.clause).or_default().push((variable, span));
+        self.changed = true;
+        true
+    }
+
+    /// Declares what [`Checker::widen`] has found.
+    pub(super) fn declare_wide(&mut self) {
+        for (variable, read) in self.wide.get(&self.clause).cloned().unwrap_or_default() {
+            self.declare(&variable);
+            let name = &variable.text;
+            let message = format!("`{name}` is read after the block that it is assigned in");
+            let warning = Diagnostic::warning(read, message).with_label(variable.span, "assigned here");
+            self.push(
+                warning.with_hint(format!("since bpftrace 0.22 that needs `let {name};` before the block")),
+            );
+        }
+    }
+
     fn scoped(&self, name: &str) -> Option<Span> {
         self.scopes.iter().flatten().find(|known| known.name == name).map(|known| known.declared)
     }
@@ -254,7 +295,7 @@ impl Checker<'_> {
             self.error(variable.span, &message, "use inner blocks, which end the lives of theirs");
             return variable.span;
         }
-        let scoped = Scoped { name: variable.text.clone(), declared: variable.span };
+        let scoped = Scoped { name: variable.text.clone(), declared: variable.span, is_assigned: false };
         // SANITY: a clause opens a scope before anything in it is read.
         self.scopes.last_mut().expect("a scope is open").push(scoped);
         variable.span

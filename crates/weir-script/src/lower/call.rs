@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word};
-use weir_ir::{Automaton, Builtin, Op, Value};
+use weir_ir::{Automaton, Builtin, MapId, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind, Prints};
@@ -60,6 +60,12 @@ impl Lowering<'_> {
                 let map = self.map_id(&map_arg(&args[0]).name.text);
                 let key = self.key(map, &args[1..]);
                 Operand::one(self.blocks.value(Op::MapHas { map, key }, Type::I64), Type::I64)
+            }
+            Some(FunctionKind::Delete) => {
+                let (map, key) = self.deleted(args);
+                let had = self.blocks.value(Op::MapHas { map, key: key.clone() }, Type::I64);
+                self.blocks.effect(Op::MapDelete { map, key });
+                Operand::one(had, Type::I64)
             }
             Some(FunctionKind::Len) => {
                 let map = self.map_id(&map_arg(&args[0]).name.text);
@@ -163,10 +169,8 @@ impl Lowering<'_> {
             FunctionKind::StaticAssert | FunctionKind::Fail => {}
             FunctionKind::Print => self.print(call, args),
             FunctionKind::Delete => {
-                let map = map_arg(&args[0]);
-                let id = self.map_id(&map.name.text);
-                let key = self.key(id, if args.len() > 1 { &args[1..] } else { &map.keys });
-                self.blocks.effect(Op::MapDelete { map: id, key });
+                let (map, key) = self.deleted(args);
+                self.blocks.effect(Op::MapDelete { map, key });
             }
             FunctionKind::Clear => {
                 let map = self.map_id(&map_arg(&args[0]).name.text).0 as usize;
@@ -196,6 +200,14 @@ impl Lowering<'_> {
             other => unreachable!("{other:?} gives a value"),
         }
         true
+    }
+
+    /// The map and the key that `delete` names.
+    fn deleted(&mut self, args: &[Expr]) -> (MapId, Vec<Value>) {
+        let map = map_arg(&args[0]);
+        let id = self.map_id(&map.name.text);
+        let key = self.key(id, if args.len() > 1 { &args[1..] } else { &map.keys });
+        (id, key)
     }
 
     /// A number that prints as what it stands for.

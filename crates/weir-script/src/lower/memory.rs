@@ -76,6 +76,10 @@ impl Lowering<'_> {
 
     pub(super) fn place(&mut self, expr: &Expr) -> Place {
         match &expr.kind {
+            ExprKind::Deref(of) if let Some(ty) = self.checked.type_ids.get(&expr.span.start) => {
+                let base = self.expr(of).value();
+                Place { base, is_held: false, offset: 0, ty: *ty, bits: None }
+            }
             ExprKind::Deref(of) => {
                 let (place, is_pointee) = self.source(of);
                 match *self.types().get(place.ty) {

@@ -78,7 +78,7 @@ impl Lowering<'_> {
 
     // Scratch variables.
 
-    fn let_stmt(&mut self, variable: &Name, value: Option<&Expr>) {
+    pub(super) fn let_stmt(&mut self, variable: &Name, value: Option<&Expr>) {
         // A variable that nothing is ever assigned to has no type, and nothing reads it.
         let Some(ty) = self.checked.variables.get(&variable.span.start).cloned() else { return };
         let values = match value {

@@ -6,12 +6,12 @@
 use weir_source::Span;
 
 use crate::ast;
+use crate::kernel;
 use crate::parser::Parser;
 use crate::token::TokenKind;
 
 /// Probe kinds without a path: a `/` in their second part starts the predicate.
-const WITHOUT_PATH: &[&str] =
-    &["begin", "end", "interval", "i", "profile", "p", "kprobe", "k", "tracepoint", "t"];
+const WITHOUT_PATH: &[&str] = &["begin", "end", "interval", "i"];
 
 impl Parser<'_> {
     /// A comma list of attach points, each checked for having a kind.
@@ -61,7 +61,10 @@ impl Parser<'_> {
     fn probe_part(&mut self, before: &[ast::Name], sound: &mut bool) -> ast::Name {
         let start = self.lexer.position;
         let in_path = match before {
-            [kind] => !WITHOUT_PATH.contains(&kind.text.to_lowercase().as_str()),
+            [kind] => {
+                let kind = kind.text.to_lowercase();
+                !WITHOUT_PATH.contains(&kind.as_str()) && kernel::kind(&kind).is_none()
+            }
             _ => false,
         };
         let mut text = String::new();

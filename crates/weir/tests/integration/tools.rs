@@ -260,6 +260,39 @@ fn bashreadline() {
     assert!(ours.contains(&vec!["echo".to_owned(), "typed".to_owned()]), "{ours:?}");
 }
 
+/// The others are of the kernel: what they say is checked with its types and tracepoints. A tool that weir refuses is one that bpftrace's own check
+/// refuses here as well: the kernel's types are others than those that it names.
+#[test]
+fn all_tools_are_checked() {
+    if tool("bashreadline").is_none() {
+        return;
+    }
+    let needed = ["/sys/kernel/btf/vmlinux", "/sys/kernel/tracing/events/sched"];
+    if let Some(missing) = needed.into_iter().find(|path| !Path::new(path).exists()) {
+        return skip::skip("tools-checked", format!("{missing} is not there"));
+    }
+    let mut tools: Vec<PathBuf> =
+        std::fs::read_dir("/usr/sbin").unwrap().map(|entry| entry.unwrap().path()).collect();
+    tools.retain(|path| path.extension().is_some_and(|ending| ending == "bt"));
+    tools.sort();
+    let (mut checked, mut refused) = (0, Vec::new());
+    for tool in &tools {
+        let mut ours = Command::new(env!("CARGO_BIN_EXE_weir"));
+        ours.env("BPFTRACE_MISSING_PROBES", "ignore").args(["trace", "--dry-run", "--no-warnings"]).arg(tool);
+        let output = ours.stdin(Stdio::null()).output().unwrap();
+        if output.status.success() {
+            assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{}: {output:?}", tool.display());
+            checked += 1;
+            continue;
+        }
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let theirs = Command::new("bpftrace").arg("-d").arg(tool).stdin(Stdio::null()).output().unwrap();
+        assert!(!theirs.status.success(), "bpftrace accepts {}, weir does not: {said}", tool.display());
+        refused.push(tool.display().to_string());
+    }
+    assert!(checked >= 30 && refused.len() <= 4, "{checked} checked; refused, as by bpftrace: {refused:?}");
+}
+
 /// A child that does not outlive the test, nor do its own.
 struct Ended(Child);
 

@@ -251,7 +251,7 @@ fn memory_by_type() {
     };
     check("@ = ((struct x *)arg0)->y", "`(struct x *)arg0`: nothing is known of `struct x` but its name");
     check("@ = sizeof(struct x)", "`struct x`: nothing is known of `struct x` but its name");
-    check("@ = *arg0", "`arg0`: `*` takes a pointer or what one leads to, not a uint64");
+    check("@ = *comm", "`comm`: `*` takes a pointer or what one leads to, not a string");
     check("@ = arg0->x", "`arg0`: `.x` takes a pointer or what one leads to, not a uint64");
     check("@ = arg0[1]", "`arg0`: `[…]` takes a pointer or what one leads to, not a uint64");
     check("@ = *(void *)arg0", "`*(void *)arg0`: `void` has no value");
@@ -366,7 +366,7 @@ fn loops() {
     check("if (1) { continue }", "`continue`: `continue` outside of a loop");
     check("while (\"a\") { }", "`\"a\"`: the condition of `while` takes an integer, not a string");
     check("while 1 print(1)", "`print`: expected `{` after the condition of `while`, found `print`");
-    check("while (1) { $x = 1 } print($x)", "`$x`: undefined variable: `$x`");
+    check("while (1) { let $x = 1; } print($x)", "`$x`: undefined variable: `$x`");
     check("for (@x : 0..1) { }", "`@x`: expected a scratch variable after `for`");
     check("for ($i 0..1) { }", "`0`: expected `:` after the variable of `for`, found `0`");
     check("for ($i : 5) { }", "`)`: expected `..` between the ends of the range, found `)`");
@@ -390,7 +390,7 @@ fn names_that_are_not_yet_there() {
     for name in ["args", "kstack", "curtask", "ppid", "pcomm"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
-    for name in ["buf", "ksym", "kstack", "join", "system", "strstr", "tseries"] {
+    for name in ["buf", "ksym", "kaddr", "join", "system", "strstr", "tseries"] {
         check(
             &format!("@ = {name}(arg0)"),
             &format!("`{name}`: not supported by weir yet: the function `{name}`"),
@@ -427,8 +427,13 @@ fn slips_are_corrected() {
 
 #[test]
 fn variables_out_of_scope() {
-    check("if (1) { $x = 1 } print($x)", "`$x`: undefined variable: `$x`");
-    check("if (1) { $x = 1 } else { $x = 2 } print($x)", "`$x`: undefined variable: `$x`");
+    check("if (1) { let $x = 1; } print($x)", "`$x`: undefined variable: `$x`");
+    check("for ($x : 0..2) { } print($x)", "`$x`: undefined variable: `$x`");
+    check("print($x); if (1) { $x = 1 }", "`$x`: undefined variable: `$x`");
+    check(
+        "if (1) { $x = 1 } print($x)",
+        "`$x`: warning: `$x` is read after the block that it is assigned in",
+    );
     check("let $x; if (1) { let $x = 1; }", "`$x`: `$x` is already declared");
     check("$x = 1; let $x", "`$x`: `$x` is already declared");
     check("let $x; print($x)", "`$x`: the type of `$x` cannot be found out");

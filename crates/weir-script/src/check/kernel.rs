@@ -1,0 +1,250 @@
+//! Clauses with probes of the kernel: what they have of arguments and fields, and names that only they may use.
+//!
+//! All of it is gathered ([`Checker::of_kernel`]), since it is refused where the script is to run.
+
+use weir_event::Type;
+use weir_event::ctype::{CType, CTypes, TypeId};
+use weir_ir::{FoundTracepoint, WorldError};
+use weir_source::{Diagnostic, Span, nearest};
+
+use crate::ast::{Clause, Expr, ExprKind, Name};
+use crate::attach::{self, Attach};
+use crate::check::memory::Place;
+use crate::check::{Checker, stack_form};
+use crate::kernel::{self, Gives, Point};
+use crate::types::Ty;
+use crate::unsupported::{self, Kind};
+
+/// What one probe of a clause has.
+pub(super) struct Event {
+    /// As it is written.
+    probe: String,
+    kind: &'static str,
+    /// `arg0` and further.
+    has_registers: bool,
+    /// What is wrong with it.
+    fault: Option<Diagnostic>,
+    /// A record of what `args` has.
+    fields: Option<TypeId>,
+    /// What the function returns.
+    result: Option<TypeId>,
+    /// The record that `ctx` points to.
+    context: String,
+}
+
+/// `retval` has a meaning there.
+pub(super) fn gives_result(attach: &Attach) -> bool {
+    match attach {
+        Attach::Returns(_) => true,
+        Attach::Kernel { point: Point::Function { is_return } | Point::Typed { is_return, .. }, .. } => {
+            *is_return
+        }
+        _ => false,
+    }
+}
+
+/// What a call was given is gone there.
+pub(super) fn has_no_arguments(attach: &Attach) -> bool {
+    matches!(attach, Attach::Returns(_) | Attach::Kernel { point: Point::Function { is_return: true }, .. })
+}
+
+impl Checker<'_> {
+    /// Notes which of a clause's probes are of the kernel, and what they have.
+    pub(super) fn enter_kernel(&mut self, clause: &Clause, attached: &[(usize, Attach)]) {
+        let mut events = Vec::new();
+        for (index, attach) in attached {
+            let Attach::Kernel { kind, point } = attach else { continue };
+            let probe = &clause.probes[*index];
+            self.is_of_kernel(&[Kind::Probe], kind, probe.span);
+            if !self.kernel_events.contains_key(&self.clause) {
+                let written = attach::display(probe, attach);
+                events.extend(self.events_of(&written, kind, point, probe.span));
+            }
+        }
+        if !events.is_empty() {
+            self.kernel_events.insert(self.clause, events);
+        }
+        let events = self.kernel_events.get(&self.clause).into_iter().flatten();
+        let faults: Vec<Diagnostic> = events.filter_map(|event| event.fault.clone()).collect();
+        faults.into_iter().for_each(|fault| self.push(fault));
+    }
+
+    /// What a probe has; one for each tracepoint that it means.
+    fn events_of(&mut self, written: &str, kind: &'static str, point: &Point, span: Span) -> Vec<Event> {
+        let event = |probe: &str, fields| Event {
+            probe: probe.to_string(),
+            kind,
+            has_registers: matches!(point, Point::Function { .. } | Point::Raw),
+            fault: None,
+            fields,
+            result: None,
+            context: match point {
+                Point::Function { .. } => "struct pt_regs".to_string(),
+                Point::Iterator(name) => format!("struct bpf_iter__{name}"),
+                Point::Sample => "struct bpf_perf_event_data".to_string(),
+                Point::Typed { .. } | Point::Tracepoints(_) | Point::Raw => String::new(),
+            },
+        };
+        let fault =
+            |WorldError { message, hint }| Some(Diagnostic { hint, ..Diagnostic::error(span, message) });
+        let (world, types) = (self.world, &mut self.types);
+        match point {
+            Point::Tracepoints(found) => {
+                let of = |tracepoint: &FoundTracepoint| {
+                    let probe = format!("{kind}:{}:{}", tracepoint.subsystem, tracepoint.name);
+                    match world.tracepoint_fields(tracepoint, types) {
+                        Ok(fields) => event(&probe, Some(fields)),
+                        Err(error) => Event { fault: fault(error), ..event(&probe, None) },
+                    }
+                };
+                found.iter().map(of).collect()
+            }
+            // Of a pattern, or a program of eBPF, nothing is known.
+            Point::Typed { function: Some(name), .. } if !super::is_pattern(name) => {
+                vec![match world.kernel_function(name, types) {
+                    Ok((fields, result)) => Event { result: Some(result), ..event(written, Some(fields)) },
+                    Err(error) => Event { fault: fault(error), ..event(written, None) },
+                }]
+            }
+            _ => vec![event(written, None)],
+        }
+    }
+
+    /// Notes that the clause cannot run in a process.
+    fn is_of_kernel(&mut self, kinds: &[Kind], name: &str, span: Span) {
+        let row = kinds.iter().find_map(|kind| unsupported::find(*kind, name));
+        // SANITY: each kind and name of the kernel has a row.
+        let row = row.expect("what is of the kernel has a row");
+        self.of_kernel.push((self.clause, Diagnostic::error(span, row.message()).with_hint(row.hint)));
+    }
+
+    /// Notes what has a type, and cannot be compiled yet.
+    pub(super) fn checked_alone(&mut self, span: Span, what: &str, hint: &str) {
+        let message = format!("not supported by weir yet: {what}");
+        self.of_kernel.push((self.clause, Diagnostic::error(span, message).with_hint(hint)));
+    }
+
+    /// `args.name` where all probes of the clause are the kernel's.
+    pub(super) fn kernel_field(&mut self, expr: &Expr, name: &str) -> Ty {
+        if !self.is_at_entry("args", expr.span) {
+            return Ty::Unknown;
+        }
+        match field_of(&self.kernel_events[&self.clause], name, &self.types) {
+            Ok(Some(id)) => self.loaded(Place { id, is_held: false }, expr),
+            Ok(None) => Ty::Unknown,
+            Err((message, hint)) => {
+                self.error(expr.span, &message, &hint);
+                Ty::Unknown
+            }
+        }
+    }
+
+    /// False, and an error, where a probe of the kernel has no such argument.
+    pub(super) fn has_kernel_argument(&mut self, name: &str, span: Span) -> bool {
+        let events = self.kernel_events.get(&self.clause);
+        let Some(event) = events.and_then(|events| events.iter().find(|event| !event.has_registers)) else {
+            return true;
+        };
+        let hint = match event.kind {
+            "tracepoint" | "fentry" | "fexit" => "its fields have names: `args.name`",
+            _ => "it belongs to no call",
+        };
+        let message = format!("`{}` has no `{name}`", event.probe);
+        self.error(span, &message, hint);
+        false
+    }
+
+    /// What the clause's functions return, where that is known and the same of all.
+    pub(super) fn kernel_result(&self) -> Option<TypeId> {
+        let events = self.kernel_events.get(&self.clause)?;
+        let first = events.first()?.result?;
+        events.iter().all(|event| event.result == Some(first)).then_some(first)
+    }
+
+    /// The type of what only programs in the kernel have; none where the name is no such.
+    pub(super) fn kernel_name(&mut self, function: &Name, args: &[Expr]) -> Option<Ty> {
+        let name = function.text.as_str();
+        let (arity, gives) = kernel::name(name)?;
+        let kinds = match args.is_empty() {
+            true => [Kind::Builtin, Kind::Function],
+            false => [Kind::Function, Kind::Builtin],
+        };
+        self.is_of_kernel(&kinds, name, function.span);
+        let types: Vec<Option<Type>> = match gives {
+            Gives::Stack => Vec::new(),
+            _ => args.iter().map(|arg| self.value(arg)).collect(),
+        };
+        if gives == Gives::Stack
+            && let Err((at, message, hint)) = stack_form(args, self.known)
+            && args[at].kind != ExprKind::Invalid
+        {
+            self.error(args[at].span, &message.replace("ustack", name), &hint.replace("ustack", name));
+        }
+        if !self.arity(function, args, arity, &format!("{name}(…)")) {
+            return Some(Ty::Unknown);
+        }
+        Some(match gives {
+            Gives::Nothing => Ty::None,
+            Gives::Argument => types.into_iter().next().flatten().map_or(Ty::Unknown, Ty::Value),
+            Gives::Record(record) => self.pointer_to(record),
+            Gives::Context => {
+                let events = self.kernel_events.get(&self.clause);
+                match events.and_then(|events| events.first()).map(|event| event.context.clone()) {
+                    Some(record) if !record.is_empty() => self.pointer_to(&record),
+                    _ => Ty::Value(Type::Pointer(CTypes::VOID)),
+                }
+            }
+            _ => gives.ty(self.settings.max_strlen).map_or(Ty::Unknown, Ty::Value),
+        })
+    }
+
+    /// It is a name of the kernel's enumerations, in a clause of the kernel.
+    pub(super) fn is_kernel_constant(&mut self, name: &str) -> bool {
+        self.kernel_events.contains_key(&self.clause) && self.world.kernel_constant(name).is_some()
+    }
+
+    fn pointer_to(&mut self, record: &str) -> Ty {
+        Ty::Value(Type::Pointer(self.types.named(record, None, None)))
+    }
+}
+
+/// The type of a field that all of the events have; none where that is not known. Or message and hint.
+fn field_of(events: &[Event], name: &str, types: &CTypes) -> Result<Option<TypeId>, (String, String)> {
+    let mut first: Option<(&Event, TypeId)> = None;
+    for event in events {
+        let probe = &event.probe;
+        let Some(CType::Record(record)) = event.fields.map(|fields| types.get(fields)) else {
+            return match event.kind {
+                // What is wrong with it has been said, or it is a pattern.
+                "tracepoint" | "fentry" | "fexit" => Ok(None),
+                "kprobe" | "rawtracepoint" => {
+                    let hint = "they are `arg0` and further; a `fentry` has names and types";
+                    Err((format!("the arguments of `{probe}` have no names"), hint.to_string()))
+                }
+                _ => Err((format!("`{probe}` has no arguments"), "it belongs to no call".to_string())),
+            };
+        };
+        let Some(member) = record.member(types, name) else {
+            let names = record.names(types);
+            let hint = match nearest(name, names.iter().copied()) {
+                Some(near) => format!("did you mean `args.{near}`?"),
+                None => {
+                    let own: Vec<&str> =
+                        names.into_iter().filter(|name| !name.starts_with("common_")).collect();
+                    format!("it has {}", own.join(", "))
+                }
+            };
+            return Err((format!("`{probe}` has no field `{name}`"), hint));
+        };
+        match first {
+            Some((other, ty)) if types.name(ty) != types.name(member.ty) => {
+                let other = &other.probe;
+                let message = format!("`args.{name}` of `{probe}` is another than that of `{other}`");
+                return Err((message, "write a clause for each".to_string()));
+            }
+            Some(_) => {}
+            None => first = Some((event, member.ty)),
+        }
+    }
+    Ok(first.map(|(_, ty)| ty))
+}

@@ -1,0 +1,240 @@
+//! What is of the kernel: its probes, and names that only programs in it have.
+//!
+//! A script that has them is read and checked whole, with the kernel's types and the fields of its tracepoints. Where it is to run, each of them is
+//! refused by name: [`Options::checks_kernel`](crate::Options) says which of the two is wanted.
+
+use weir_event::{STACK_FRAMES_MAX, StackForm, StackMode, Type};
+use weir_ir::{FoundTracepoint, World};
+use weir_source::Span;
+
+use crate::ast::Name;
+use crate::attach::{self, Fault, missing, number_of, written};
+use crate::types::string_bytes;
+
+/// Where a probe of the kernel is, as far as its clause's types depend on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Point {
+    /// Entries or returns of functions: registers.
+    Function {
+        is_return: bool,
+    },
+    /// The same where parameters have names and types: of this function, if it is one.
+    Typed {
+        function: Option<String>,
+        is_return: bool,
+    },
+    Tracepoints(Vec<FoundTracepoint>),
+    /// A tracepoint's arguments as they are.
+    Raw,
+    /// Time, counters of events, watched memory: it belongs to no call.
+    Sample,
+    /// One thing of those that the kernel lists: `task`.
+    Iterator(String),
+}
+
+/// Kinds of probes: name, aliases, how it is written.
+const KINDS: &[(&str, &[&str], &str)] = &[
+    ("kprobe", &["k"], "`kprobe:FUNCTION` or `kprobe:MODULE:FUNCTION`, such as `kprobe:vfs_read`"),
+    ("kretprobe", &["kr"], "`kretprobe:FUNCTION` or `kretprobe:MODULE:FUNCTION`"),
+    ("fentry", &["f", "kfunc"], "`fentry:FUNCTION` or `fentry:MODULE:FUNCTION`, such as `fentry:vfs_read`"),
+    ("fexit", &["fr", "kretfunc"], "`fexit:FUNCTION` or `fexit:MODULE:FUNCTION`"),
+    ("tracepoint", &["t"], "`tracepoint:SUBSYSTEM:EVENT`, such as `tracepoint:sched:sched_switch`"),
+    ("rawtracepoint", &["rt"], "`rawtracepoint:EVENT`, such as `rawtracepoint:sched_switch`"),
+    ("profile", &["p"], "`profile:hz:99`, `profile:ms:10` or `profile:1s`"),
+    ("software", &["s"], "`software:EVENT` or `software:EVENT:COUNT`, such as `software:page-faults:100`"),
+    (
+        "hardware",
+        &["h"],
+        "`hardware:EVENT` or `hardware:EVENT:COUNT`, such as `hardware:cache-misses:1000000`",
+    ),
+    (
+        "watchpoint",
+        &["w", "asyncwatchpoint", "aw"],
+        "`watchpoint:ADDRESS:LENGTH:MODE`, MODE of `r`, `w` and `x`",
+    ),
+    ("iter", &["it"], "`iter:task`, `iter:task_file` or `iter:task_vma`"),
+];
+
+const SOFTWARE: &[&str] = &[
+    "alignment-faults",
+    "bpf-output",
+    "context-switches",
+    "cs",
+    "cpu-clock",
+    "cpu",
+    "cpu-migrations",
+    "dummy",
+    "emulation-faults",
+    "major-faults",
+    "minor-faults",
+    "page-faults",
+    "faults",
+    "task-clock",
+];
+
+const HARDWARE: &[&str] = &[
+    "backend-stalls",
+    "branch-instructions",
+    "branches",
+    "branch-misses",
+    "bus-cycles",
+    "cache-misses",
+    "cache-references",
+    "cpu-cycles",
+    "cycles",
+    "frontend-stalls",
+    "instructions",
+    "ref-cycles",
+];
+
+/// The kind of this name, with how it is written.
+pub(crate) fn kind(name: &str) -> Option<(&'static str, &'static str)> {
+    let is_it = |(known, aliases, _): &&(&str, &[&str], &str)| *known == name || aliases.contains(&name);
+    KINDS.iter().find(is_it).map(|(name, _, form)| (*name, *form))
+}
+
+/// What an attach point of the kernel means.
+pub(crate) fn resolve(
+    (kind, form): (&str, &str),
+    span: Span,
+    rest: &[Name],
+    world: &dyn World,
+) -> Result<Point, Fault> {
+    let wrong = || written(span, format!("`{kind}` is written in another way"), format!("write {form}"));
+    if rest.is_empty() || rest.iter().any(|part| part.text.is_empty()) {
+        return Err(wrong());
+    }
+    let function = || match rest {
+        [name] | [_, name] => Ok(name),
+        _ => Err(wrong()),
+    };
+    Ok(match kind {
+        "kprobe" | "kretprobe" => {
+            let name = function()?;
+            let is_return = kind == "kretprobe";
+            if is_return && name.text.contains('+') {
+                return Err(written(
+                    name.span,
+                    "a place inside of a function does not return".to_string(),
+                    format!("write {form}"),
+                ));
+            }
+            Point::Function { is_return }
+        }
+        "fentry" | "fexit" => {
+            let function = match rest {
+                // Of a program of eBPF: nothing is known of it here.
+                [bpf, ..] if bpf.text == "bpf" => None,
+                _ => Some(function()?.text.clone()),
+            };
+            Point::Typed { function, is_return: kind == "fexit" }
+        }
+        "tracepoint" => match rest {
+            [subsystem, name] => Point::Tracepoints(
+                world.tracepoints(&subsystem.text, &name.text).map_err(|error| missing(span, error))?,
+            ),
+            _ => return Err(wrong()),
+        },
+        "rawtracepoint" => function().map(|_| Point::Raw)?,
+        "profile" => {
+            attach::interval(kind, span, rest, form)?;
+            Point::Sample
+        }
+        "software" => counter(kind, rest, SOFTWARE, wrong)?,
+        "hardware" => counter(kind, rest, HARDWARE, wrong)?,
+        "watchpoint" => watched(rest, wrong)?,
+        _ => match rest {
+            [name] | [name, _] => Point::Iterator(name.text.clone()),
+            _ => return Err(wrong()),
+        },
+    })
+}
+
+fn counter(kind: &str, rest: &[Name], known: &[&str], wrong: impl Fn() -> Fault) -> Result<Point, Fault> {
+    let (event, count) = match rest {
+        [event] => (event, None),
+        [event, count] => (event, Some(count)),
+        _ => return Err(wrong()),
+    };
+    if !known.contains(&event.text.as_str()) {
+        let hint = match weir_source::nearest(&event.text, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("events are {}", known.join(", ")),
+        };
+        let message = format!("`{kind}` has no event `{}`", event.text.escape_debug());
+        return Err(written(event.span, message, hint));
+    }
+    count.map_or(Ok(0), number_of).map(|_| Point::Sample)
+}
+
+fn watched(rest: &[Name], wrong: impl Fn() -> Fault) -> Result<Point, Fault> {
+    let [address, length, mode] = rest else { return Err(wrong()) };
+    number_of(address)?;
+    if !matches!(number_of(length)?, 1 | 2 | 4 | 8) {
+        let hint = "the processor watches 1, 2, 4 or 8 bytes".to_string();
+        return Err(written(length.span, format!("{} bytes cannot be watched", length.text), hint));
+    }
+    let mut letters: Vec<char> = mode.text.chars().collect();
+    letters.sort_unstable();
+    match letters[..] {
+        ['r'] | ['w'] | ['x'] | ['r', 'w'] => Ok(Point::Sample),
+        _ => {
+            let message = format!("`{}` is no mode of a watchpoint", mode.text.escape_debug());
+            Err(written(mode.span, message, "modes are `r`, `w`, `x` and `rw`".to_string()))
+        }
+    }
+}
+
+/// What a name of the kernel gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Gives {
+    Number,
+    /// A name when it is printed.
+    Symbol,
+    Stack,
+    Text,
+    /// What its argument is: it says where that points to.
+    Argument,
+    /// A pointer to a record of this name.
+    Record(&'static str),
+    /// A pointer to what the probe's program is given.
+    Context,
+    Nothing,
+}
+
+impl Gives {
+    /// The type, where it depends on nothing else.
+    pub(crate) fn ty(self, max_strlen: u32) -> Option<Type> {
+        Some(match self {
+            Gives::Number => Type::U64,
+            Gives::Symbol => Type::Usym,
+            Gives::Stack => Type::Ustack(StackForm { mode: StackMode::Bpftrace, frames: STACK_FRAMES_MAX }),
+            Gives::Text => Type::Str { bytes: string_bytes(u64::from(max_strlen) - 1) },
+            Gives::Argument | Gives::Record(_) | Gives::Context | Gives::Nothing => return None,
+        })
+    }
+}
+
+/// Names that only programs in the kernel have: fewest and most arguments, and what they give.
+const NAMES: &[(&str, (usize, usize), Gives)] = &[
+    ("cgroup_path", (1, 2), Gives::Text),
+    ("ctx", (0, 0), Gives::Context),
+    ("curtask", (0, 0), Gives::Record("struct task_struct")),
+    ("kaddr", (1, 1), Gives::Number),
+    ("kptr", (1, 1), Gives::Argument),
+    ("kstack", (0, 2), Gives::Stack),
+    ("ksym", (1, 1), Gives::Symbol),
+    ("override", (1, 1), Gives::Nothing),
+    ("path", (1, 2), Gives::Text),
+    ("percpu_kaddr", (1, 2), Gives::Number),
+    ("skboutput", (4, 4), Gives::Number),
+    ("socket_cookie", (1, 1), Gives::Number),
+    ("stack", (0, 2), Gives::Stack),
+    ("unwatch", (1, 1), Gives::Nothing),
+    ("uptr", (1, 1), Gives::Argument),
+];
+
+/// What the name gives, and how many arguments it takes.
+pub(crate) fn name(name: &str) -> Option<((usize, usize), Gives)> {
+    NAMES.iter().find(|(known, ..)| *known == name).map(|(_, arity, gives)| (*arity, *gives))
+}

@@ -1,0 +1,226 @@
+//! Scripts of the kernel: checked whole where that is asked for, refused by name where they are to run.
+
+use weir_event::ctype::{CType, CTypes, Elsewhere, Member, Record, TypeId};
+use weir_ir::{FoundFunction, FoundTracepoint, KERNEL, World, WorldError};
+use weir_script::Options;
+
+use crate::language::source;
+use crate::language::world::TableWorld;
+
+/// A kernel of one record, one function and two tracepoints.
+struct Kernel;
+
+fn int(types: &mut CTypes, bytes: u8) -> TypeId {
+    types.add(CType::Int { bytes, signed: true, is_char: false })
+}
+
+fn record(types: &mut CTypes, name: &str, members: Vec<(&str, TypeId)>) -> TypeId {
+    let mut offset = 0;
+    let mut made = Vec::new();
+    for (name, ty) in members {
+        made.push(Member { name: name.to_string(), ty, offset, bits: None });
+        offset += types.bytes(ty).unwrap_or(8).next_multiple_of(8);
+    }
+    types.add(CType::Record(Record { name: name.to_string(), bytes: offset, members: made }))
+}
+
+fn task(types: &mut CTypes) -> TypeId {
+    let place = Elsewhere { binary: KERNEL.to_string(), offset: 1 };
+    types.named("struct task_struct", Some(32), Some(place))
+}
+
+impl World for Kernel {
+    fn functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError> {
+        TableWorld.functions(binary, pattern)
+    }
+
+    fn c_type(&self, binary: &str, name: &str, types: &mut CTypes) -> Option<TypeId> {
+        (binary == KERNEL && name == "struct task_struct").then(|| task(types))
+    }
+
+    fn members(&self, place: &Elsewhere, types: &mut CTypes) -> Option<CType> {
+        assert_eq!((place.binary.as_str(), place.offset), (KERNEL, 1));
+        let (pid, task) = (int(types, 4), task(types));
+        let parent = types.add(CType::Pointer(task));
+        let char = types.add(CType::Int { bytes: 1, signed: true, is_char: true });
+        let comm = types.add(CType::Array { element: char, count: 16 });
+        let id = record(types, "struct task_struct", vec![("pid", pid), ("parent", parent), ("comm", comm)]);
+        Some(types.get(id).clone())
+    }
+
+    fn tracepoints(&self, subsystem: &str, name: &str) -> Result<Vec<FoundTracepoint>, WorldError> {
+        let all = ["sched_switch", "sched_wakeup"];
+        let is_it = |known: &&str| name == "*" || *known == name;
+        let found: Vec<FoundTracepoint> = all
+            .into_iter()
+            .filter(|known| subsystem == "sched" && is_it(known))
+            .map(|name| FoundTracepoint { subsystem: subsystem.to_string(), name: name.to_string() })
+            .collect();
+        match found.is_empty() {
+            true => Err(WorldError {
+                message: format!("the kernel has no tracepoint {subsystem}:{name}"),
+                hint: None,
+            }),
+            false => Ok(found),
+        }
+    }
+
+    fn tracepoint_fields(&self, of: &FoundTracepoint, types: &mut CTypes) -> Result<TypeId, WorldError> {
+        let (pid, wide) = (int(types, 4), int(types, 8));
+        let own = if of.name == "sched_switch" { ("prev_state", wide) } else { ("target_cpu", pid) };
+        Ok(record(types, &format!("args of {}", of.name), vec![("pid", pid), own]))
+    }
+
+    fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {
+        if name != "wake_up" {
+            return Err(WorldError {
+                message: format!("the kernel's types (BTF) name no function `{name}`"),
+                hint: None,
+            });
+        }
+        let task = task(types);
+        let pointer = types.add(CType::Pointer(task));
+        Ok((record(types, "args of wake_up", vec![("p", pointer)]), int(types, 4)))
+    }
+
+    fn kernel_constant(&self, name: &str) -> Option<i64> {
+        (name == "TASK_DEAD").then_some(128)
+    }
+}
+
+/// What checking the whole script says, or that it is sound.
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    let options = Options { checks_kernel: true, ..Options::default() };
+    let faults = match weir_script::compile(&source(text), &options, &Kernel) {
+        Ok((_, warnings)) => warnings,
+        Err(faults) => faults,
+    };
+    let shown: Vec<String> = faults
+        .iter()
+        .map(|fault| {
+            format!("`{}`: {}", &text[fault.span.start as usize..fault.span.end as usize], fault.message)
+        })
+        .collect();
+    assert_eq!(shown, expected, "{text}");
+}
+
+#[test]
+fn every_kind_of_probe_is_read() {
+    for probe in [
+        "kprobe:vfs_read",
+        "k:vfs_read",
+        "kprobe:vfs_read+4",
+        "kprobe:ext4:ext4_sync_file",
+        "kprobe:vfs_*",
+        "kretprobe:vfs_read",
+        "kr:x",
+        "fentry:wake_up",
+        "f:wake_up",
+        "kfunc:wake_up",
+        "fexit:wake_up",
+        "kretfunc:wake_up",
+        "fentry:w*",
+        "fentry:bpf:prog",
+        "tracepoint:sched:sched_switch",
+        "t:sched:*",
+        "TRACEPOINT:sched:sched_wakeup",
+        "rawtracepoint:sched_switch",
+        "rt:sched_switch",
+        "profile:hz:99",
+        "p:ms:10",
+        "profile:1s",
+        "software:page-faults:100",
+        "s:faults",
+        "hardware:cache-misses:1000000",
+        "h:cycles",
+        "watchpoint:0x1000:8:w",
+        "w:0x1000:4:rw",
+        "iter:task",
+        "it:task_file",
+    ] {
+        check(&format!("{probe} {{ @ = count(); }}"), &[]);
+        check(&format!("{probe} /pid == 1/ {{ @[comm, cpu] = count(); }}"), &[]);
+    }
+}
+
+#[test]
+fn a_probe_that_is_written_wrongly_says_how_it_is_written() {
+    check("kprobe { }", &["`kprobe`: `kprobe` is written in another way"]);
+    check("kretprobe:f+4 { }", &["`f+4`: a place inside of a function does not return"]);
+    check("tracepoint:sched { }", &["`tracepoint:sched`: `tracepoint` is written in another way"]);
+    check("tracepoint:sched:nope { }", &["`tracepoint:sched:nope`: the kernel has no tracepoint sched:nope"]);
+    check("profile:99 { }", &["`99`: `profile:99` has no unit"]);
+    check("profile:h:99 { }", &["`h`: `h` is no unit of time"]);
+    check("software:page_faults { }", &["`page_faults`: `software` has no event `page_faults`"]);
+    check("hardware:cycles:many { }", &["`many`: `many` is no number"]);
+    check("watchpoint:0x10:3:w { }", &["`3`: 3 bytes cannot be watched"]);
+    check("watchpoint:0x10:8:rx { }", &["`rx`: `rx` is no mode of a watchpoint"]);
+}
+
+#[test]
+fn fields_and_arguments_have_the_types_that_the_kernel_says() {
+    check("tracepoint:sched:sched_switch /args.prev_state == TASK_DEAD/ { @[args->pid] = count(); }", &[]);
+    check("fentry:wake_up { printf(\"%s %d\\n\", args.p->parent.comm, args.p->pid); print(args.p); }", &[]);
+    check("fexit:wake_up { @[args.p->comm] = sum(retval); }", &[]);
+    check("kprobe:f { $t = (struct task_struct *)arg0; @[$t->parent->comm, func] = count(); }", &[]);
+    check("kretprobe:f { @ = hist(retval); }", &[]);
+    check("profile:hz:99 { @[kstack, ustack(perf, 5), comm] = count(); }", &[]);
+    check("iter:task { print(curtask.comm); }", &[]);
+    check("interval:s:1 { $a = kaddr(\"avenrun\"); print(*($a + 8)); }", &[]);
+    check("BEGIN { @name[0] = ksym(0); } kprobe:f { @name[tid] = func; }", &[]);
+    check(
+        "tracepoint:sched:* { @ = args.prev_state; }",
+        &["`args.prev_state`: `tracepoint:sched:sched_wakeup` has no field `prev_state`"],
+    );
+    check("tracepoint:sched:* { @ = args.pid; }", &[]);
+    check(
+        "tracepoint:sched:sched_switch { @ = arg0; }",
+        &["`arg0`: `tracepoint:sched:sched_switch` has no `arg0`"],
+    );
+    check("kprobe:f { @ = args.x; }", &["`args.x`: the arguments of `kprobe:f` have no names"]);
+    check("profile:hz:99 { @ = args.x; }", &["`args.x`: `profile:hz:99` has no arguments"]);
+    check(
+        "kretprobe:f { @ = arg0; }",
+        &["`arg0`: `arg0` is of a call's beginning, but `kretprobe:f` runs at its end"],
+    );
+    check(
+        "kprobe:f { @ = retval; }",
+        &["`retval`: `retval` is known when a call has returned, but `kprobe:f` runs before"],
+    );
+    check(
+        "fentry:nope { @ = args.x; }",
+        &["`fentry:nope`: the kernel's types (BTF) name no function `nope`"],
+    );
+    check("fentry:wake_up { @ = args.p.pidd; }", &["`pidd`: `struct task_struct` has no member `pidd`"]);
+    check("kprobe:f { @ = curtask.pidd; }", &["`pidd`: `struct task_struct` has no member `pidd`"]);
+    check("kprobe:f { @ = TASK_DEAF; }", &["`TASK_DEAF`: unknown name `TASK_DEAF`"]);
+    check("kprobe:f { @[kstack(perff)] = count(); }", &["`perff`: there is no mode of stacks `perff`"]);
+    check("kprobe:f { @[ksym()] = count(); }", &["`ksym`: `ksym` takes 1 argument, but none is given"]);
+}
+
+#[test]
+fn clauses_of_processes_are_compiled_beside_those_of_the_kernel() {
+    let text = "BEGIN { @a = 1; } kprobe:f { @a = 2; @b = kstack; } uprobe:libc:malloc { @c = count(); } interval:s:1 { print(kaddr(\"x\")); }";
+    let options = Options { checks_kernel: true, ..Options::default() };
+    let (module, _) = weir_script::compile(&source(text), &options, &Kernel).unwrap();
+    let names: Vec<&str> = module.functions.iter().map(|function| function.name.as_str()).collect();
+    assert_eq!(names, ["BEGIN", "uprobe:libc:malloc"]);
+    weir_ir::check::check(&module).unwrap();
+}
+
+#[test]
+fn what_is_of_the_kernel_is_refused_by_name_where_it_is_to_run() {
+    let refused = |text: &str| -> Vec<String> {
+        let faults = weir_script::compile(&source(text), &Options::default(), &Kernel).expect_err(text);
+        faults.into_iter().map(|fault| fault.message).collect()
+    };
+    let wanted = |what: &str| format!("not supported by weir yet: {what}");
+    assert_eq!(refused("k:f { @ = 1; }"), [wanted("`kprobe` probes")]);
+    assert_eq!(
+        refused("t:sched:sched_switch { @[kstack] = count(); }"),
+        [wanted("`tracepoint` probes"), wanted("the builtin `kstack`")]
+    );
+    assert_eq!(refused("uprobe:libc:malloc { print(curtask); }"), [wanted("the builtin `curtask`")]);
+    assert_eq!(refused("BEGIN { print(kaddr(\"x\")); }"), [wanted("the function `kaddr`")]);
+}
