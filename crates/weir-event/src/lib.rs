@@ -83,6 +83,11 @@ pub enum Type {
     },
     /// 24 bytes: an address family, then an address of 4 or 16 bytes in network order.
     Inet,
+    /// 8 bytes: how many bytes it has; then these, and zeros up to the end of its place.
+    Buffer {
+        /// Of its place, with the length (a multiple of 8).
+        bytes: u32,
+    },
     /// The parts one after the other, without gaps (each is a multiple of 8 bytes).
     Tuple(Vec<Type>),
 }
@@ -191,7 +196,15 @@ impl Type {
 
     /// True where a value is more than a register holds, or may be.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self, Type::Str { .. } | Type::Usym | Type::Object { .. } | Type::Inet | Type::Tuple(_))
+        matches!(
+            self,
+            Type::Str { .. }
+                | Type::Usym
+                | Type::Object { .. }
+                | Type::Inet
+                | Type::Buffer { .. }
+                | Type::Tuple(_)
+        )
     }
 
     /// Bytes of a value of this type, a multiple of 8.
@@ -206,7 +219,7 @@ impl Type {
             | Type::Word(_) => 8,
             Type::Usym => 16,
             Type::Inet => 24,
-            Type::Str { bytes } | Type::Object { bytes, .. } => *bytes,
+            Type::Str { bytes } | Type::Object { bytes, .. } | Type::Buffer { bytes } => *bytes,
             Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),
         }
     }

@@ -17,6 +17,7 @@
 //!
 //! Not checked: whether anything is reachable, and whether a program of it would fit a limit of eBPF.
 
+use weir_event::ctype::CTypes;
 use weir_event::{
     Action, Field, MapSchema, MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, Type, recorded, schema,
 };
@@ -126,7 +127,7 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
                 format!("a string of {bytes} bytes, not a multiple of 8 up to {}", limits::STRING_BYTES_MAX),
             ),
             Type::Str { bytes } => Ok(u64::from(*bytes)),
-            Type::Object { bytes, .. }
+            Type::Object { bytes, .. } | Type::Buffer { bytes }
                 if *bytes == 0 || bytes % 8 != 0 || *bytes > limits::STRING_BYTES_MAX =>
             {
                 Err(format!(
@@ -134,7 +135,7 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
                     limits::STRING_BYTES_MAX
                 ))
             }
-            Type::Object { bytes, .. } => Ok(u64::from(*bytes)),
+            Type::Object { bytes, .. } | Type::Buffer { bytes } => Ok(u64::from(*bytes)),
             Type::Tuple(_) if depth == limits::TUPLE_DEPTH_MAX => {
                 Err(format!("tuples more than {} deep", limits::TUPLE_DEPTH_MAX))
             }
@@ -240,8 +241,11 @@ impl<'a> FunctionCheck<'a> {
             return self.fault("too many blocks or values");
         }
         for (index, ty) in function.types.iter().enumerate() {
-            if matches!(ty, Type::Tuple(_) | Type::Pointer(_) | Type::Word(_) | Type::Inet) {
-                self.fault(format!("v{index} is a tuple, a pointer, a word or an address"));
+            if matches!(
+                ty,
+                Type::Tuple(_) | Type::Pointer(_) | Type::Word(_) | Type::Inet | Type::Buffer { .. }
+            ) {
+                self.fault(format!("v{index} is a tuple, a pointer, a word, an address or a buffer"));
             } else if let Err(fault) = check_type(ty) {
                 self.fault(format!("v{index}: {fault}"));
             }
@@ -449,9 +453,14 @@ impl<'a> FunctionCheck<'a> {
                 result_is_int(result)
             }
             Op::StrEq { first: Some(0), .. } => Err("a look at no byte".into()),
-            Op::StrEq { a, b, .. } => {
-                self.want_str(*a)?;
-                self.want_str(*b)?;
+            Op::StrEq { a, b, first, .. } => {
+                let are_buffers = [a, b]
+                    .iter()
+                    .all(|value| matches!(self.function.ty(**value), Type::Object { ty: CTypes::VOID, .. }));
+                if !are_buffers || first.is_some() {
+                    self.want_str(*a)?;
+                    self.want_str(*b)?;
+                }
                 result_is_int(result)
             }
             Op::ReadStr { address, limit } => {
@@ -476,8 +485,9 @@ impl<'a> FunctionCheck<'a> {
                 }
                 result_is_int(result)
             }
-            Op::ReadBytes { address, bytes } => {
+            Op::ReadBytes { address, bytes, limit } => {
                 self.want_int(*address)?;
+                limit.iter().try_for_each(|limit| self.want_int(*limit))?;
                 match result {
                     Some(Type::Object { bytes: place, .. }) if *bytes > 0 && bytes <= place => Ok(()),
                     _ => Err(format!("{bytes} bytes are read into no object of so many")),
@@ -623,7 +633,8 @@ impl<'a> FunctionCheck<'a> {
             MapValue::Plain(ty) => match result {
                 Some(Type::Int { .. }) if matches!(ty, Type::Pointer(_) | Type::Word(_)) => Ok(()),
                 Some(Type::Object { bytes, .. })
-                    if matches!(ty, Type::Tuple(_) | Type::Inet) && ty.bytes() == *bytes =>
+                    if matches!(ty, Type::Tuple(_) | Type::Inet | Type::Buffer { .. })
+                        && ty.bytes() == *bytes =>
                 {
                     Ok(())
                 }

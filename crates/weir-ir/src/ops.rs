@@ -4,6 +4,7 @@
 //! these matches and nowhere else.
 
 use weir_event::Type;
+use weir_event::ctype::CTypes;
 
 use crate::{BinOp, BlockId, Builtin, CmpOp, Function, MapId, Op, Terminator, Value};
 
@@ -112,14 +113,15 @@ impl Op {
             | Op::CallProgram => (&[], [None, None]),
             Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => (&[], [Some(*a), Some(*b)]),
             Op::ReadInt { address: value, .. }
-            | Op::ReadBytes { address: value, .. }
             | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
             | Op::SetSessionCookie { value } => (&[], [Some(*value), None]),
-            Op::ReadStr { address, limit } => (&[], [Some(*address), *limit]),
+            Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
+                (&[], [Some(*address), *limit])
+            }
             Op::MapGet { key, .. } | Op::MapHas { key, .. } | Op::MapDelete { key, .. } => {
                 (key, [None, None])
             }
@@ -147,14 +149,13 @@ impl Op {
                 see(b);
             }
             Op::ReadInt { address: value, .. }
-            | Op::ReadBytes { address: value, .. }
             | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
             | Op::SetSessionCookie { value } => see(value),
-            Op::ReadStr { address, limit } => {
+            Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
                 see(address);
                 limit.iter_mut().for_each(see);
             }
@@ -353,6 +354,10 @@ pub fn fits(want: &Type, have: &Type) -> bool {
         (Type::Int { .. } | Type::Pointer(_) | Type::Word(_), Type::Int { .. }) => true,
         (Type::Str { bytes: want }, Type::Str { bytes: have }) => have <= want,
         (Type::Tuple(_) | Type::Inet, Type::Object { bytes, .. }) => want.bytes() == *bytes,
+        (Type::Buffer { bytes: want }, Type::Object { bytes: have, .. }) => have <= want,
+        (Type::Object { ty: CTypes::VOID, bytes: want }, Type::Object { ty: CTypes::VOID, bytes: have }) => {
+            have <= want
+        }
         (want, have) => want == have && !matches!(want, Type::Tuple(_)),
     }
 }

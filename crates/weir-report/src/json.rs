@@ -12,7 +12,7 @@ use crate::contents::{Contents, Row, Shown};
 use crate::double;
 use crate::histogram::Bucket;
 use crate::limits::{KEY_INDENT, VALUE_INDENT};
-use crate::text::{self, Texts};
+use crate::text::{self, Bytes, Texts};
 use crate::value::Value;
 
 pub(crate) fn attached_probes(out: &mut dyn Write, probes: u64) -> io::Result<()> {
@@ -87,12 +87,14 @@ fn json_bucket(bucket: &Bucket) -> String {
 fn key_text(key: &Value) -> Vec<u8> {
     match key {
         Value::Str(text) => text.clone(),
+        Value::Buffer(bytes) => text::buffer(bytes, Bytes::Mixed).into_bytes(),
         Value::Stack { frames, is_indented } => text::stack(frames, *is_indented, KEY_INDENT, Texts::Raw),
         Value::Tuple(parts) => {
             let parts: Vec<Vec<u8>> = parts
                 .iter()
                 .map(|part| match part {
                     Value::Str(text) => text.clone(),
+                    Value::Buffer(bytes) => text::buffer(bytes, Bytes::Mixed).into_bytes(),
                     Value::Stack { frames, is_indented } => {
                         text::stack(frames, *is_indented, KEY_INDENT, Texts::Raw)
                     }
@@ -123,6 +125,7 @@ fn json_value(value: &Value) -> String {
         }
         Value::Double(bits) => double::shortest(f64::from_bits(*bits)),
         Value::Str(text) => quoted(text),
+        Value::Buffer(bytes) => quoted(text::buffer(bytes, Bytes::Mixed).as_bytes()),
         Value::Stack { frames, is_indented } => {
             quoted(&text::stack(frames, *is_indented, VALUE_INDENT, Texts::Raw))
         }

@@ -44,6 +44,26 @@ impl Texts {
     }
 }
 
+/// How the bytes of a buffer are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bytes {
+    /// `%r`: characters of ASCII that print as they are, others as `\x00`.
+    Mixed,
+    /// `%rx`: all as `\x00`.
+    Escaped,
+    /// `%rh`: all as `00`, with blanks between.
+    Spaced,
+}
+
+pub(crate) fn buffer(bytes: &[u8], how: Bytes) -> String {
+    let one = |byte: &u8| match how {
+        Bytes::Mixed if matches!(byte, b' '..=b'~') => char::from(*byte).to_string(),
+        Bytes::Mixed | Bytes::Escaped => format!("\\x{byte:02x}"),
+        Bytes::Spaced => format!("{byte:02x}"),
+    };
+    bytes.iter().map(one).collect::<Vec<String>>().join(if how == Bytes::Spaced { " " } else { "" })
+}
+
 /// A stack on lines of its own; what a frame of it begins with depends on where it stands.
 pub(crate) fn stack(frames: &[Vec<u8>], is_indented: bool, indent: usize, texts: Texts) -> Vec<u8> {
     let mut text = vec![b'\n'];
@@ -118,6 +138,7 @@ pub(crate) fn write_value(out: &mut dyn Write, value: &Value, indent: usize, tex
         Value::Pointer(address) => write!(out, "{address:#x}"),
         Value::Double(bits) => out.write_all(double::shortest(f64::from_bits(*bits)).as_bytes()),
         Value::Str(text) => out.write_all(&texts.of(text)),
+        Value::Buffer(bytes) => out.write_all(buffer(bytes, Bytes::Mixed).as_bytes()),
         Value::Stack { frames, is_indented } => out.write_all(&stack(frames, *is_indented, indent, texts)),
         Value::Array(items) => {
             out.write_all(b"[")?;

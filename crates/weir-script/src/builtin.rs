@@ -57,6 +57,7 @@ pub enum FunctionKind {
     Strftime,
     Ntop,
     Macaddr,
+    Buf,
     Bswap,
     Reg,
     Usym,
@@ -239,7 +240,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::Printf(Prints::Output),
         arity: (1, 1 + limits::PRINTF_ARGS_MAX),
         signature: "printf(\"format\", …)",
-        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%f %e %g` doubles, `%s` strings, `func`, `probe`, symbols and stacks.",
+        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%f %e %g` doubles, `%s` strings, `func`, `probe`, symbols and stacks, `%r %rx %rh` buffers.",
     },
     Function {
         name: "errorf",
@@ -457,6 +458,13 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (1, 1),
         signature: "macaddr(bytes)",
         doc: "A MAC address, of an array of 6 bytes: `5E:12:00:AB:01:02`.",
+    },
+    Function {
+        name: "buf",
+        kind: FunctionKind::Buf,
+        arity: (1, 2),
+        signature: "buf(address[, n]), buf(array[, n]), buf(s[, n])",
+        doc: "The `n` bytes at an address in the target, or of an array or string, at most `max_strlen`; those of ASCII print as characters, all others as `\\x00`.",
     },
     Function {
         name: "bswap",

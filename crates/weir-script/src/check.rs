@@ -10,6 +10,7 @@
 
 mod ahead;
 mod argument;
+mod buffer;
 mod call;
 mod constant;
 mod expr;

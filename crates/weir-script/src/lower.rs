@@ -7,6 +7,7 @@
 
 mod argument;
 mod block;
+mod buffer;
 mod call;
 mod double;
 mod expr;

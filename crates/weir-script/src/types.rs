@@ -71,7 +71,7 @@ pub(crate) fn object(bytes: u32) -> Type {
 pub(crate) fn in_ir(ty: &Type) -> Type {
     match ty {
         Type::Pointer(_) | Type::Word(_) => Type::U64,
-        Type::Inet => object(ty.bytes()),
+        Type::Inet | Type::Buffer { .. } => object(ty.bytes()),
         other => other.clone(),
     }
 }
@@ -92,7 +92,8 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
         (Type::Ustack(form), Type::Ustack(other)) => form == other,
         (Type::Word(word), Type::Word(other)) => word == other,
         (Type::Object { ty, .. }, Type::Object { ty: other, .. }) => ty == other,
-        (Type::Str { bytes }, Type::Str { bytes: other }) => {
+        (Type::Str { bytes }, Type::Str { bytes: other })
+        | (Type::Buffer { bytes }, Type::Buffer { bytes: other }) => {
             *bytes = (*bytes).max(*other);
             true
         }
@@ -137,6 +138,11 @@ pub(crate) fn string_bytes(length: u64) -> u32 {
     (length as u32 + 1).next_multiple_of(8)
 }
 
+/// The buffer of at most so many bytes.
+pub(crate) fn buffer(most: u32) -> Type {
+    Type::Buffer { bytes: 8 + most.max(1).next_multiple_of(8) }
+}
+
 /// The string that an array of so many `char` is read as. Where C does not say how many they are, it is read to its end.
 pub(crate) fn text_of(count: u32, max_strlen: u32) -> Type {
     let length = if count == 0 { max_strlen - 1 } else { count };
@@ -166,6 +172,7 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
         Type::Func => "function name".to_string(),
         Type::Usym => "user symbol".to_string(),
         Type::Inet => "internet address".to_string(),
+        Type::Buffer { .. } => "buffer".to_string(),
         Type::Ustack(form) => format!("user stack ({}, {})", form.mode.name(), form.frames),
         Type::Tuple(parts) => {
             format!("({})", parts.iter().map(|part| describe(part, types)).collect::<Vec<_>>().join(", "))

@@ -95,7 +95,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Builtin, "pcomm", IDENTITY),
     row(Kind::Builtin, "kstack", STACKS),
     row(Kind::Builtin, "stack", STACKS),
-    row(Kind::Function, "buf", "`str(p, n)` reads a string of at most n characters"),
     row(Kind::Function, "cgroup_path", IDENTITY),
     row(Kind::Function, "cgroupid", IDENTITY),
     row(Kind::Function, "debugf", "use `printf`"),

@@ -439,7 +439,9 @@ impl<'a> Parser<'a> {
             }
             "read_bytes" => {
                 let bytes = self.number()?;
-                Ok(Op::ReadBytes { address: self.value()?, bytes })
+                let address = self.value()?;
+                let limit = if self.take(',') { Some(self.value()?) } else { None };
+                Ok(Op::ReadBytes { address, bytes, limit })
             }
             "join" => Ok(Op::Join(self.list('(', ')', |parser| Ok((parser.value()?, parser.number()?)))?)),
             "strlen" => Ok(Op::StrLen(self.value()?)),
@@ -573,6 +575,9 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 let number = |prefix| word.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
+                if let Some(bytes) = number("buf") {
+                    return Ok(Type::Buffer { bytes });
+                }
                 match (number("str"), number("ptr"), number("obj")) {
                     (Some(bytes), _, _) => Ok(Type::Str { bytes }),
                     (_, Some(to), _) => Ok(Type::Pointer(TypeId(to))),

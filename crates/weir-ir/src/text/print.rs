@@ -245,7 +245,10 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::MayLoop => out.write_str("may_loop"),
         Op::CallProgram => out.write_str("call_program"),
         Op::Match { text, bytes_max, automaton } => write_match(out, text, *bytes_max, automaton),
-        Op::ReadBytes { address, bytes } => write!(out, "read_bytes {bytes} {}", Shown(address)),
+        Op::ReadBytes { address, bytes, limit } => {
+            write!(out, "read_bytes {bytes} {}", Shown(address))?;
+            limit.iter().try_for_each(|limit| write!(out, ", {}", Shown(limit)))
+        }
         Op::Join(parts) => {
             out.write_str("join (")?;
             for (index, (value, bytes)) in parts.iter().enumerate() {
@@ -313,6 +316,7 @@ impl Display for Shown<&Type> {
             Type::Func => out.write_str("func"),
             Type::Usym => out.write_str("usym"),
             Type::Inet => out.write_str("inet"),
+            Type::Buffer { bytes } => write!(out, "buf{bytes}"),
             Type::Pointer(to) => write!(out, "ptr{}", to.0),
             Type::Word(Word::Time { format }) => write!(out, "word time {}", Quoted(format)),
             Type::Word(word) => {

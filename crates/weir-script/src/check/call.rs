@@ -59,6 +59,7 @@ impl Checker<'_> {
                 FunctionKind::SyscallName => self.word(name, &args[0], Word::Syscall),
                 FunctionKind::Strftime => self.strftime(args),
                 FunctionKind::Ntop => self.ntop(args),
+                FunctionKind::Buf => self.buf(call, args),
                 FunctionKind::Macaddr => self.macaddr(&args[0]),
                 FunctionKind::Bswap => {
                     self.integer(&args[0], "`bswap`");
@@ -336,7 +337,7 @@ impl Checker<'_> {
         let conversions = match format::conversions(text) {
             Ok(conversions) => conversions,
             Err(message) => {
-                self.error(format.span, &message, "conversions are %d %i %u %x %X %o %c %p %f %e %g %s");
+                self.error(format.span, &message, "conversions are %d %i %u %x %X %o %c %p %f %e %g %s %r");
                 return Ty::None;
             }
         };
@@ -357,6 +358,7 @@ impl Checker<'_> {
                     Type::Int { .. } => "print it with `%d`, or read it as an address with `str(…)`",
                     Type::Double => "print it with `%f`, `%e` or `%g`, or cast it: `(int64)farg0`",
                     Type::Tuple(_) => "print its parts: `$t.0`",
+                    Type::Buffer { .. } => "print it with `%r`, `%rx` or `%rh`",
                     Type::Object { .. } => "name its members, or print all of it with `print`",
                     _ => "print it with `%s`",
                 };

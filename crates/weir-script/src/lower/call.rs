@@ -95,6 +95,7 @@ impl Lowering<'_> {
                 self.word(&args[1], Word::Time { format: format.clone() })
             }
             Some(FunctionKind::Ntop) => self.ntop(args),
+            Some(FunctionKind::Buf) => self.buf(args),
             Some(FunctionKind::Macaddr) => self.macaddr(&args[0]),
             Some(FunctionKind::Bswap) => {
                 let bits = self.bits(&args[0]);

@@ -107,9 +107,10 @@ impl Run<'_> {
                 Some(Datum::Object(vec![0; ty.expect("an object has a type").bytes() as usize]))
             }
             Op::Str(text) => Some(Datum::Str(text.clone().into_bytes())),
-            Op::ReadBytes { address, bytes } => {
+            Op::ReadBytes { address, bytes, limit } => {
+                let limit = limit.map_or(u64::MAX, |limit| self.int(limit) as u64).min((*bytes).into());
                 let text = self.around.memory.get(&(self.int(*address) as u64)).map_or("", String::as_str);
-                let mut read = text.as_bytes()[..text.len().min(*bytes as usize)].to_vec();
+                let mut read = text.as_bytes()[..text.len().min(limit as usize)].to_vec();
                 read.resize(ty.expect("an object has a type").bytes() as usize, 0);
                 Some(Datum::Object(read))
             }
@@ -131,6 +132,9 @@ impl Run<'_> {
             }
             Op::Part { of, offset, bytes } => {
                 let Datum::Object(all) = self.get(*of) else { panic!("only objects have parts") };
+                // A shorter one may stand where it came from, and zeros behind.
+                let mut all = all.clone();
+                all.resize(all.len().max((offset + bytes) as usize), 0);
                 let part = &all[*offset as usize..][..*bytes as usize];
                 let ty = ty.expect("a part has a type");
                 let mut place = part.to_vec();
@@ -151,6 +155,11 @@ impl Run<'_> {
             Op::Bin(op, a, b) => int(op.apply(self.int(*a), self.int(*b))),
             Op::Cmp(op, a, b) => int(i64::from(op.apply(self.int(*a), self.int(*b)))),
             Op::StrEq { a, b, negate, first } => {
+                if let (Datum::Object(a), Datum::Object(b)) = (self.get(*a), self.get(*b)) {
+                    let bytes = a.len().max(b.len());
+                    let padded = |of: &Vec<u8>| [&of[..], &vec![0; bytes - of.len()][..]].concat();
+                    return int(i64::from((padded(a) == padded(b)) != *negate));
+                }
                 let (Datum::Str(a), Datum::Str(b)) = (self.get(*a), self.get(*b)) else {
                     panic!("strings are compared")
                 };
@@ -268,8 +277,7 @@ impl Run<'_> {
     fn bytes(&self, value: Value, ty: &Type) -> Vec<u8> {
         match self.get(value) {
             Datum::Int(int) => int.to_le_bytes().to_vec(),
-            Datum::Object(bytes) => bytes.clone(),
-            Datum::Str(text) => {
+            Datum::Object(text) | Datum::Str(text) => {
                 let mut bytes = text.clone();
                 bytes.resize(ty.bytes() as usize, 0);
                 bytes
@@ -302,7 +310,7 @@ fn read(schema: &MapSchema, words: Option<Vec<u64>>) -> Datum {
     let word = |n: usize| words.as_ref().map_or(0, |words| words[n]);
     let sign = i64::MIN as u64;
     Datum::Int(match &schema.value {
-        MapValue::Plain(ty @ (Type::Object { .. } | Type::Tuple(_) | Type::Inet)) => {
+        MapValue::Plain(ty @ (Type::Object { .. } | Type::Tuple(_) | Type::Inet | Type::Buffer { .. })) => {
             let bytes = &ty.bytes();
             let words = words.unwrap_or_else(|| vec![0; *bytes as usize / 8]);
             return Datum::Object(

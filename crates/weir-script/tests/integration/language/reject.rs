@@ -390,7 +390,7 @@ fn names_that_are_not_yet_there() {
     for name in ["args", "kstack", "curtask", "ppid", "pcomm"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
-    for name in ["buf", "ksym", "kstack", "join", "system", "strstr", "tseries"] {
+    for name in ["ksym", "kstack", "join", "system", "strstr", "tseries"] {
         check(
             &format!("@ = {name}(arg0)"),
             &format!("`{name}`: not supported by weir yet: the function `{name}`"),

@@ -263,6 +263,7 @@ fn small_expressions_in_all_shapes() {
         "*(int8 *)arg0",
         "(uint64 *)arg1",
         "signal_name(9)",
+        "buf(\"ab\", 2)",
         "*p",
         "count()",
         "exit()",
