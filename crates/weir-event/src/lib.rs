@@ -282,6 +282,13 @@ pub enum Action {
         /// As strftime(3) has it.
         format: String,
     },
+    /// `join(strings[, separator])`.
+    Join {
+        /// What stands between two of them.
+        separator: String,
+        /// Where they are in the record: a word, how many there are, and then these, a NUL behind each.
+        strings: Field,
+    },
     /// A loop of the script had as many rounds as a run may have, and the run ended there.
     LoopEnded {
         /// The clause's probes.

@@ -356,6 +356,30 @@ pub enum Op {
     },
     /// Bytes of a string before its end.
     StrLen(Value),
+    /// Where the one string is first found in the other, in bytes from its start; -1 where it is not in it.
+    StrFind {
+        text: Value,
+        part: Value,
+    },
+    /// The one string behind the other. What has no room in the result is cut off, so that a NUL ends it.
+    StrCat {
+        a: Value,
+        b: Value,
+    },
+    /// Compares the first so many bytes of two strings or objects, zeros behind the shorter one: below 0, 0 or above, by the first that
+    /// differ.
+    MemCmp {
+        a: Value,
+        b: Value,
+        bytes: u32,
+    },
+    /// Reads up to `most` strings by the pointers at an address in the target, up to one that is 0, `each` bytes at most of each: an
+    /// `Object` of their number, and then these with their NULs, one after the other. What has no room is cut off.
+    ReadStrings {
+        address: Value,
+        most: u32,
+        each: u32,
+    },
     /// Values one after the other, each with as many bytes as are said, padded with zeros: an `Object`.
     Join(Vec<(Value, u32)>),
     /// An address in the traced process, with the process's id: type `Usym`.

@@ -6,6 +6,8 @@ pub const VALUES_MAX: usize = 1 << 16;
 pub const BLOCKS_MAX: usize = 1 << 14;
 /// Bytes of one string type: 16 times bpftrace's default `max_strlen` of 1024.
 pub const STRING_BYTES_MAX: u32 = 1 << 14;
+/// Strings that one operation reads by pointers that lie one after the other.
+pub const STRINGS_MAX: u32 = 64;
 /// Bytes of a key, a field or a value of any type.
 pub const TYPE_BYTES_MAX: u32 = 1 << 15;
 /// Tuples within tuples.

@@ -24,6 +24,7 @@ impl Op {
         match self {
             Op::Int(_) | Op::Str(_) | Op::Bin(..) | Op::Cmp(..) | Op::StrEq { .. } => Effect::Pure,
             Op::UserSymbol { .. } | Op::Part { .. } | Op::Join(_) | Op::StrLen(_) => Effect::Pure,
+            Op::StrFind { .. } | Op::StrCat { .. } | Op::MemCmp { .. } => Effect::Pure,
             // It leaves the stack in a table, which nobody sees but by its number.
             Op::UserStack(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
@@ -41,6 +42,7 @@ impl Op {
             Op::ReadStr { .. }
             | Op::ReadInt { .. }
             | Op::ReadBytes { .. }
+            | Op::ReadStrings { .. }
             | Op::Match { .. }
             | Op::TextBegins { .. }
             | Op::MapGet { .. }
@@ -111,8 +113,14 @@ impl Op {
             | Op::TextBegins { .. }
             | Op::MayLoop
             | Op::CallProgram => (&[], [None, None]),
-            Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => (&[], [Some(*a), Some(*b)]),
+            Op::Bin(_, a, b)
+            | Op::Cmp(_, a, b)
+            | Op::StrEq { a, b, .. }
+            | Op::StrFind { text: a, part: b }
+            | Op::StrCat { a, b }
+            | Op::MemCmp { a, b, .. } => (&[], [Some(*a), Some(*b)]),
             Op::ReadInt { address: value, .. }
+            | Op::ReadStrings { address: value, .. }
             | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
             | Op::StrLen(value)
@@ -144,11 +152,17 @@ impl Op {
             | Op::TextBegins { .. }
             | Op::MayLoop
             | Op::CallProgram => {}
-            Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => {
+            Op::Bin(_, a, b)
+            | Op::Cmp(_, a, b)
+            | Op::StrEq { a, b, .. }
+            | Op::StrFind { text: a, part: b }
+            | Op::StrCat { a, b }
+            | Op::MemCmp { a, b, .. } => {
                 see(a);
                 see(b);
             }
             Op::ReadInt { address: value, .. }
+            | Op::ReadStrings { address: value, .. }
             | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
             | Op::StrLen(value)

@@ -36,6 +36,10 @@ pub(crate) fn cat(out: &mut dyn Write, content: &[u8]) -> io::Result<()> {
     writeln!(out, r#"{{"type": "cat", "data": {}}}"#, quoted(content))
 }
 
+pub(crate) fn join(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
+    writeln!(out, r#"{{"type": "join", "data": {}}}"#, quoted(text))
+}
+
 pub(crate) fn time(out: &mut dyn Write, text: &str) -> io::Result<()> {
     writeln!(out, r#"{{"type": "time", "data": {}}}"#, quoted(text.as_bytes()))
 }

@@ -145,6 +145,17 @@ impl<W: Write> Report<W> {
         }
     }
 
+    /// What `join(strings)` prints.
+    pub fn join(&mut self, text: &[u8]) -> io::Result<()> {
+        match self.format {
+            Format::Text => {
+                self.out.write_all(&Texts::Escaped.of(text))?;
+                self.out.write_all(b"\n")
+            }
+            Format::Json => json::join(&mut self.out, text),
+        }
+    }
+
     /// What `print(expression)` prints.
     pub fn value(&mut self, value: &Value) -> io::Result<()> {
         match self.format {

@@ -39,6 +39,11 @@ pub enum FunctionKind {
     HasKey,
     Len,
     Strlen,
+    Strcap,
+    Strstr,
+    StrConcat,
+    Memcmp,
+    Join,
     Getopt,
     /// What is known of its argument before the program runs.
     Is(Is),
@@ -87,10 +92,12 @@ pub enum Is {
 impl FunctionKind {
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
-        use FunctionKind::{Assert, Clear, Delete, Exit, Fail, Print, Printf, StaticAssert, Time, Zero};
+        use FunctionKind::{
+            Assert, Clear, Delete, Exit, Fail, Join, Print, Printf, StaticAssert, Time, Zero,
+        };
         !matches!(
             self,
-            Printf(_) | Print | Delete | Clear | Zero | Exit | Time | Assert | StaticAssert | Fail
+            Printf(_) | Print | Join | Delete | Clear | Zero | Exit | Time | Assert | StaticAssert | Fail
         )
     }
 }
@@ -414,8 +421,43 @@ pub const FUNCTIONS: &[Function] = &[
         name: "strcontains",
         kind: FunctionKind::Strcontains,
         arity: (2, 2),
-        signature: "strcontains(s, \"part\")",
-        doc: "1 if the string has the part in it, else 0; the part is a literal.",
+        signature: "strcontains(s, part)",
+        doc: "1 if the string has the part in it, else 0.",
+    },
+    Function {
+        name: "strstr",
+        kind: FunctionKind::Strstr,
+        arity: (2, 2),
+        signature: "strstr(s, part)",
+        doc: "Where the part begins in the string, counted in bytes from 0; -1 if it is not in it.",
+    },
+    Function {
+        name: "str_concat",
+        kind: FunctionKind::StrConcat,
+        arity: (2, 2),
+        signature: "str_concat(a, b)",
+        doc: "Both strings, one behind the other, at most `max_strlen` bytes of them.",
+    },
+    Function {
+        name: "memcmp",
+        kind: FunctionKind::Memcmp,
+        arity: (3, 3),
+        signature: "memcmp(a, b, n)",
+        doc: "Compares the first `n` bytes, a constant, of two strings, arrays or buffers: 0 if they are the same, else -1 or 1 as the first that differs is less in `a` or in `b`.",
+    },
+    Function {
+        name: "strcap",
+        kind: FunctionKind::Strcap,
+        arity: (1, 1),
+        signature: "strcap(s)",
+        doc: "How many bytes the place of a string has: a constant; of a pointer to characters, the length of its string.",
+    },
+    Function {
+        name: "join",
+        kind: FunctionKind::Join,
+        arity: (1, 2),
+        signature: "join(strings[, \"separator\"])",
+        doc: "Prints the strings of an array of pointers that ends with 0, such as `argv`, and a newline; at most 16 of them, 4,088 bytes in all.",
     },
     Function {
         name: "strerror",

@@ -20,6 +20,7 @@ mod map;
 mod memory;
 mod network;
 mod stmt;
+mod text;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -16,6 +16,7 @@ mod looping;
 mod memory;
 mod network;
 mod stmt;
+mod text;
 
 use std::collections::HashMap;
 

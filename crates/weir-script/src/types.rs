@@ -138,6 +138,12 @@ pub(crate) fn string_bytes(length: u64) -> u32 {
     (length as u32 + 1).next_multiple_of(8)
 }
 
+/// The string that two make, one behind the other. It grows by doubling, so that `$s = str_concat($s, "x")` in a loop soon has a type.
+pub(crate) fn concatenated(left: &Type, right: &Type, max_strlen: u32) -> Type {
+    let both = (left.bytes() + right.bytes()).next_power_of_two();
+    Type::Str { bytes: both.min(max_strlen.next_multiple_of(8)) }
+}
+
 /// The buffer of at most so many bytes.
 pub(crate) fn buffer(most: u32) -> Type {
     Type::Buffer { bytes: 8 + most.max(1).next_multiple_of(8) }

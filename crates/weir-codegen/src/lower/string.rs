@@ -238,6 +238,11 @@ impl<'a> Lower<'a> {
         }
         let object = self.string_object(text);
         let bytes = self.function.ty(text).bytes();
+        Held::Reg(self.length_in(object, bytes))
+    }
+
+    /// The same of the string at an object's start, in so many bytes.
+    pub(super) fn length_in(&mut self, object: ObjectId, bytes: u32) -> Reg {
         let end = self.text_end();
         let total = self.fresh();
         self.mov_imm(total, 0);
@@ -257,7 +262,7 @@ impl<'a> Lower<'a> {
             lower.alu(alu::ADD, total, Src::Reg(before));
         });
         self.touch(object);
-        Held::Reg(total)
+        total
     }
 
     /// 1 to 8 bytes of an object: memory is read in words that are aligned.

@@ -148,6 +148,7 @@ impl<'a> Parser<'a> {
             "clear_map" => Action::ClearMap { map: self.map_index()? },
             "zero_map" => Action::ZeroMap { map: self.map_index()? },
             "time" => Action::Time { format: self.text()? },
+            "join" => Action::Join { separator: self.text()?, strings: self.field()? },
             "loop_ended" => Action::LoopEnded { clause: self.text()?, line: self.number()? },
             "exit" => Action::Exit { code: if self.begins_type() { Some(self.field()?) } else { None } },
             other => return Err(self.error(format!("`{other}` is no action"))),
@@ -445,6 +446,16 @@ impl<'a> Parser<'a> {
             }
             "join" => Ok(Op::Join(self.list('(', ')', |parser| Ok((parser.value()?, parser.number()?)))?)),
             "strlen" => Ok(Op::StrLen(self.value()?)),
+            "strfind" => self.two_values().map(|(text, part)| Op::StrFind { text, part }),
+            "strcat" => self.two_values().map(|(a, b)| Op::StrCat { a, b }),
+            "memcmp" => {
+                let bytes = self.number()?;
+                self.two_values().map(|(a, b)| Op::MemCmp { a, b, bytes })
+            }
+            "read_strings" => {
+                let (most, each) = (self.number()?, self.number()?);
+                Ok(Op::ReadStrings { address: self.value()?, most, each })
+            }
             "part" => {
                 let (offset, bytes) = (self.number()?, self.number()?);
                 Ok(Op::Part { of: self.value()?, offset, bytes })

@@ -64,6 +64,9 @@ fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult
         Action::ClearMap { map } => write!(out, "clear_map {}", name(*map)),
         Action::ZeroMap { map } => write!(out, "zero_map {}", name(*map)),
         Action::Time { format } => write!(out, "time {}", Quoted(format)),
+        Action::Join { separator, strings } => {
+            write!(out, "join {} {}", Quoted(separator), Shown(strings))
+        }
         Action::LoopEnded { clause, line } => write!(out, "loop_ended {} {line}", Quoted(clause)),
         Action::Exit { code: None } => write!(out, "exit"),
         Action::Exit { code: Some(code) } => write!(out, "exit {}", Shown(code)),
@@ -255,6 +258,12 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
                 write!(out, "{}{} {bytes}", if index > 0 { ", " } else { "" }, Shown(value))?;
             }
             out.write_str(")")
+        }
+        Op::StrFind { text, part } => write!(out, "strfind {}, {}", Shown(text), Shown(part)),
+        Op::StrCat { a, b } => write!(out, "strcat {}, {}", Shown(a), Shown(b)),
+        Op::MemCmp { a, b, bytes } => write!(out, "memcmp {bytes} {}, {}", Shown(a), Shown(b)),
+        Op::ReadStrings { address, most, each } => {
+            write!(out, "read_strings {most} {each} {}", Shown(address))
         }
         Op::StrLen(text) => write!(out, "strlen {}", Shown(text)),
         Op::Part { of, offset, bytes } => write!(out, "part {offset} {bytes} {}", Shown(of)),

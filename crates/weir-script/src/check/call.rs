@@ -53,7 +53,14 @@ impl Checker<'_> {
                 FunctionKind::Exit => self.exit(args),
                 FunctionKind::Time => self.time(args),
                 FunctionKind::Strncmp => self.strncmp(args),
-                FunctionKind::Strcontains => self.strcontains(args),
+                FunctionKind::Strcontains | FunctionKind::Strstr => {
+                    self.strings(name, "looks in strings, not in", args);
+                    Ty::Value(Type::I64)
+                }
+                FunctionKind::StrConcat => self.str_concat(args),
+                FunctionKind::Strcap => self.strcap(call, &args[0]),
+                FunctionKind::Memcmp => self.memcmp(args),
+                FunctionKind::Join => self.join(call, args),
                 FunctionKind::Strerror => self.word(name, &args[0], Word::Errno),
                 FunctionKind::SignalName => self.word(name, &args[0], Word::Signal),
                 FunctionKind::SyscallName => self.word(name, &args[0], Word::Syscall),
@@ -226,29 +233,6 @@ impl Checker<'_> {
         Ty::None
     }
 
-    fn strcontains(&mut self, args: &[Expr]) -> Ty {
-        for text in args {
-            if let Some(ty) = self.value(text)
-                && !matches!(ty, Type::Str { .. })
-            {
-                let message =
-                    format!("`strcontains` looks in strings, not in {}", describe_one(&ty, &self.types));
-                self.error(text.span, &message, "`str(p)` reads the string at an address");
-                return Ty::Unknown;
-            }
-        }
-        let part = constant_string(&args[1], self.known).map(str::len);
-        if let Some(length) = part.filter(|length| *length > limits::PART_BYTES_MAX) {
-            let message = format!("the part has {length} bytes, the limit is {}", limits::PART_BYTES_MAX);
-            self.error(args[1].span, &message, "look for less of it");
-        }
-        if args[1].kind != ExprKind::Invalid && part.is_none() {
-            let message = "not supported by weir yet: `strcontains` of a part that is no literal";
-            self.error(args[1].span, message, "such as `strcontains(comm, \"ssh\")`");
-        }
-        Ty::Value(Type::I64)
-    }
-
     /// A number that prints as what it stands for.
     fn word(&mut self, function: &str, number: &Expr, word: Word) -> Ty {
         self.integer(number, &format!("`{function}`"));
@@ -265,23 +249,6 @@ impl Checker<'_> {
             return Ty::Unknown;
         };
         Ty::Value(Type::Word(Word::Time { format: format.clone() }))
-    }
-
-    fn strncmp(&mut self, args: &[Expr]) -> Ty {
-        for text in &args[..2] {
-            if let Some(ty) = self.value(text)
-                && !matches!(ty, Type::Str { .. })
-            {
-                let message = format!("`strncmp` compares strings, not {}", describe_one(&ty, &self.types));
-                self.error(text.span, &message, "`str(p)` reads the string at an address");
-            }
-        }
-        let in_range = |value: &i128| (0..=i128::from(u32::MAX)).contains(value);
-        if args[2].kind != ExprKind::Invalid && constant(&args[2], self.known).filter(in_range).is_none() {
-            let message = format!("`n` of `strncmp` must be a constant from 0 to {}", u32::MAX);
-            self.error(args[2].span, &message, "such as `strncmp(comm, \"ssh\", 3)`");
-        }
-        Ty::Value(Type::I64)
     }
 
     fn getopt(&mut self, call: &Expr, args: &[Expr]) -> Ty {

@@ -1,9 +1,7 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use std::sync::Arc;
-
 use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word};
-use weir_ir::{Automaton, Builtin, Op, Value};
+use weir_ir::{Builtin, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind, Prints};
@@ -73,18 +71,11 @@ impl Lowering<'_> {
                     first => self.strings_equal(&left, &right, true, Some(first)),
                 }
             }
-            Some(FunctionKind::Strcontains) => {
-                // SANITY: the check wants a literal.
-                let part =
-                    constant_string(&args[1], &self.checked.known).expect("a checked literal").to_owned();
-                let text = self.expr(&args[0]);
-                let op = Op::Match {
-                    text: text.value(),
-                    bytes_max: text.ty.bytes(),
-                    automaton: Arc::new(contains(part.as_bytes())),
-                };
-                Operand::one(self.blocks.value(op, Type::I64), Type::I64)
-            }
+            Some(FunctionKind::Strcontains) => self.strcontains(args),
+            Some(FunctionKind::Strstr) => self.strstr(args),
+            Some(FunctionKind::StrConcat) => self.str_concat(args),
+            Some(FunctionKind::Strcap) => self.strcap(call, &args[0]),
+            Some(FunctionKind::Memcmp) => self.memcmp(args),
             Some(FunctionKind::Strerror) => self.word(&args[0], Word::Errno),
             Some(FunctionKind::SignalName) => self.word(&args[0], Word::Signal),
             Some(FunctionKind::SyscallName) => self.word(&args[0], Word::Syscall),
@@ -163,6 +154,7 @@ impl Lowering<'_> {
             FunctionKind::Assert => self.assert(call, &args[0], &args[1]),
             FunctionKind::StaticAssert | FunctionKind::Fail => {}
             FunctionKind::Print => self.print(call, args),
+            FunctionKind::Join => self.join(call, args),
             FunctionKind::Delete => {
                 let map = map_arg(&args[0]);
                 let id = self.map_id(&map.name.text);
@@ -320,7 +312,7 @@ impl Lowering<'_> {
         Operand::one(self.blocks.value(Op::ReadStr { address, limit }, ty.clone()), ty)
     }
 
-    fn emit(&mut self, call: &Expr, action: Action, args: Vec<Value>) {
+    pub(super) fn emit(&mut self, call: &Expr, action: Action, args: Vec<Value>) {
         self.emit_at(call.span.start, action, args);
     }
 
@@ -331,36 +323,8 @@ impl Lowering<'_> {
     }
 }
 
-/// The automaton of texts that have a part in them: state n has seen its first n bytes.
-fn contains(part: &[u8]) -> Automaton {
-    // The bytes of the part have classes of their own, all others one.
-    let mut classes = [0u8; 256];
-    let mut bytes: Vec<u8> = Vec::new();
-    for byte in part {
-        if !bytes.contains(byte) {
-            bytes.push(*byte);
-            // SANITY: a text has no NUL, so that there are 255 at most.
-            classes[usize::from(*byte)] = bytes.len() as u8;
-        }
-    }
-    // What the text's end may be of the part after `seen` bytes of it and another.
-    let next = |seen: usize, byte: Option<u8>| {
-        let text: Vec<u8> = part[..seen].iter().copied().chain(byte).collect();
-        let fits = |length: &usize| byte.is_some() && text.ends_with(&part[..*length]);
-        (0..=part.len().min(text.len())).rev().find(fits).unwrap_or(0)
-    };
-    let mut table: Vec<(Vec<usize>, bool)> = (0..part.len())
-        .map(|seen| {
-            let of_bytes = bytes.iter().map(|byte| next(seen, Some(*byte)));
-            (std::iter::once(0).chain(of_bytes).collect(), false)
-        })
-        .collect();
-    table.push((vec![part.len(); bytes.len() + 1], true));
-    Automaton::of(classes, &table, 0)
-}
-
 /// The only field of a record.
-fn field(ty: &Type) -> Field {
+pub(super) fn field(ty: &Type) -> Field {
     Field { offset: RECORD_HEADER_BYTES, ty: ty.clone() }
 }
 

@@ -278,6 +278,11 @@ impl Lowering<'_> {
         Operand::one(operand.value(), Type::Int { signed })
     }
 
+    /// The same as a number alone.
+    pub(super) fn address(&mut self, expr: &Expr) -> Value {
+        self.number_or_address(expr).value()
+    }
+
     /// The value; of an array in memory its address.
     fn number_or_address(&mut self, expr: &Expr) -> Operand {
         if !expr.is_place() {

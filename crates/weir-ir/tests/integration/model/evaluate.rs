@@ -118,6 +118,36 @@ impl Run<'_> {
                 let Datum::Str(bytes) = self.get(*text) else { panic!("only strings have a length") };
                 int(bytes.len() as i64)
             }
+            Op::StrFind { text, part } => {
+                let (Datum::Str(text), Datum::Str(part)) = (self.get(*text), self.get(*part)) else {
+                    panic!("a string is looked for in a string")
+                };
+                let found = (0..=text.len()).find(|at| text[*at..].starts_with(part));
+                int(found.map_or(-1, |at| at as i64))
+            }
+            Op::StrCat { a, b } => {
+                let (Datum::Str(first), Datum::Str(second)) = (self.get(*a), self.get(*b)) else {
+                    panic!("strings are put together")
+                };
+                let room = ty.expect("a string has a type").bytes() as usize;
+                let types = &self.module.functions[0].types;
+                let all = [a, b].map(|value| types[value.0 as usize].bytes() as usize);
+                let mut text = [&first[..], &second[..]].concat();
+                text.truncate(if room < all[0] + all[1] { room - 1 } else { room });
+                Some(Datum::Str(text))
+            }
+            Op::MemCmp { a, b, bytes } => {
+                let [a, b] = [a, b].map(|value| match self.get(*value) {
+                    Datum::Str(of) | Datum::Object(of) => {
+                        let mut of = of.clone();
+                        of.resize(*bytes as usize, 0);
+                        of
+                    }
+                    Datum::Int(_) => panic!("bytes are compared"),
+                });
+                int(a.cmp(&b) as i64)
+            }
+            Op::ReadStrings { .. } => unreachable!("the model has no pointers"),
             Op::Join(parts) => {
                 let mut all = Vec::new();
                 for (value, bytes) in parts {

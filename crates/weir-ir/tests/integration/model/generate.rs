@@ -445,6 +445,13 @@ impl Maker<'_> {
                     Op::ReadBytes { address, bytes, limit }
                 }
             },
+            Type::Str { bytes } if *bytes > 8 && self.dice.below(8) == 0 => {
+                let [a, b] = [0, 1].map(|_| {
+                    let ty = Type::Str { bytes: bytes - 8 };
+                    self.value(&ty, usable, insts)
+                });
+                Op::StrCat { a, b }
+            }
             Type::Str { bytes } if self.dice.below(6) == 0 => {
                 self.part(*bytes - 1, usable).unwrap_or(Op::Str(String::new()))
             }
@@ -534,6 +541,14 @@ impl Maker<'_> {
             3 | 4 if ints > 0 => {
                 let (a, b) = (self.value(&Type::I64, usable, insts), self.value(&Type::I64, usable, insts));
                 Op::Cmp(self.dice.pick(&CmpOp::NAMES).0, a, b)
+            }
+            5 if self.dice.below(4) == 0 => {
+                let sizes = [string(self.menu, &mut self.dice), string(self.menu, &mut self.dice)];
+                let (a, b) = (self.value(&sizes[0], usable, insts), self.value(&sizes[1], usable, insts));
+                match self.dice.below(2) {
+                    0 => Op::StrFind { text: a, part: b },
+                    _ => Op::MemCmp { a, b, bytes: 1 + self.dice.below(40) as u32 },
+                }
             }
             5 if self.dice.below(4) == 0 => {
                 let [a, b] = [0, 1].map(|_| {

@@ -264,6 +264,8 @@ fn small_expressions_in_all_shapes() {
         "(uint64 *)arg1",
         "signal_name(9)",
         "buf(\"ab\", 2)",
+        "strstr(comm, \"a\")",
+        "str_concat(comm, \"a\")",
         "*p",
         "count()",
         "exit()",
