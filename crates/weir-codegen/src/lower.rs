@@ -12,7 +12,7 @@
 //! - the key 0 of scalar per-CPU maps is stored once on each path
 //! - scratch memory is claimed in the last block that every use of it, and every return after it, passes
 //!
-//! Files: [`build`] the words, [`string`] strings, [`search`] what looks for one in another, puts two together or goes over them byte by byte, [`map`] map operations, [`aggregate`] aggregations, [`emit`]
+//! Files: [`build`] the words, [`string`] strings, [`search`] what looks for one in another, puts two together or goes over them byte by byte, [`map`] map operations, [`aggregate`] aggregations ([`series`] those by time), [`emit`]
 //! records, [`record`] those of whole events, [`matching`] automata, [`symbol`] addresses and stacks that are named later, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
 
 mod aggregate;
@@ -24,6 +24,7 @@ pub(crate) mod matching;
 pub(crate) mod record;
 mod scratch;
 mod search;
+mod series;
 mod string;
 mod symbol;
 

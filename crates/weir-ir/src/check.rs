@@ -19,7 +19,8 @@
 
 use weir_event::ctype::CTypes;
 use weir_event::{
-    Action, Field, MapSchema, MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, Type, recorded, schema,
+    Action, Field, HIST_BITS_MAX, MapSchema, MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, Type, recorded,
+    schema,
 };
 
 use crate::dominators::Dominators;
@@ -84,6 +85,12 @@ fn check_map(map: &MapSchema) -> Result<(), String> {
     match &map.value {
         MapValue::Plain(ty) => check_type(ty),
         MapValue::Lhist { min, max, step } => check_lhist(*min, *max, *step),
+        MapValue::Hist { bits } if *bits > HIST_BITS_MAX => Err(format!("{bits} bits of a histogram")),
+        MapValue::Tseries { interval_ns, intervals, .. }
+            if *interval_ns == 0 || !(1..=limits::INTERVALS_MAX).contains(intervals) =>
+        {
+            Err(format!("a series of {intervals} intervals of {interval_ns} ns"))
+        }
         _ => Ok(()),
     }
 }
@@ -681,9 +688,10 @@ impl<'a> FunctionCheck<'a> {
                 Some(have) if fits(ty, have) && fits(have, ty) => Ok(()),
                 _ => Err(format!("the result is not of {}'s value type", schema.name)),
             },
-            MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. } => {
-                Err(format!("{} has no single number", schema.name))
-            }
+            MapValue::Stats { .. }
+            | MapValue::Hist { .. }
+            | MapValue::Lhist { .. }
+            | MapValue::Tseries { .. } => Err(format!("{} has no single number", schema.name)),
             _ => result_is_int(result),
         }
     }

@@ -12,6 +12,7 @@ use crate::contents::{Contents, Row, Shown};
 use crate::double;
 use crate::histogram::Bucket;
 use crate::limits::{KEY_INDENT, VALUE_INDENT};
+use crate::series::Point;
 use crate::text::{self, Bytes, Texts};
 use crate::value::Value;
 
@@ -54,7 +55,8 @@ pub(crate) fn map(out: &mut dyn Write, map: &MapSchema, contents: &Contents) -> 
     }
     let kind = match map.value {
         MapValue::Avg { .. } | MapValue::Stats { .. } => "stats",
-        MapValue::Hist | MapValue::Lhist { .. } => "hist",
+        MapValue::Hist { .. } | MapValue::Lhist { .. } => "hist",
+        MapValue::Tseries { .. } => "tseries",
         _ => "map",
     };
     let rows: Vec<String> = contents.rows.iter().map(json_row).collect();
@@ -70,6 +72,10 @@ fn json_row(row: &Row) -> String {
             let (average, total) = (json_value(average), json_value(total));
             format!(r#"{{"count": {count}, "average": {average}, "total": {total}}}"#)
         }
+        Shown::Series(_, points) => {
+            let points: Vec<String> = points.iter().map(json_point).collect();
+            format!("[{}]", points.join(", "))
+        }
         Shown::Buckets(buckets) => {
             let buckets: Vec<String> = buckets.iter().map(json_bucket).collect();
             format!("[{}]", buckets.join(", "))
@@ -79,6 +85,11 @@ fn json_row(row: &Row) -> String {
         Some(key) => format!("{}: {shown}", quoted(&key_text(key))),
         None => shown,
     }
+}
+
+fn json_point(point: &Point) -> String {
+    let value = point.value.as_ref().map_or_else(|| "null".to_owned(), json_value);
+    format!(r#"{{"interval_start": {}, "value": {value}}}"#, quoted(point.time.as_bytes()))
 }
 
 fn json_bucket(bucket: &Bucket) -> String {
@@ -177,6 +188,16 @@ mod tests {
         assert_eq!(read, all);
         let read: String = serde_json::from_str(&quoted(b"\xff\xfe")).unwrap();
         assert_eq!(read, "\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn intervals_have_a_start_and_a_value() {
+        let point = |value| Point { time: "12:00:00.500".to_owned(), value };
+        assert_eq!(
+            json_point(&point(Some(Value::int(-3)))),
+            r#"{"interval_start": "12:00:00.500", "value": -3}"#
+        );
+        assert_eq!(json_point(&point(None)), r#"{"interval_start": "12:00:00.500", "value": null}"#);
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod contents;
 pub mod double;
 mod histogram;
 mod printf;
+mod series;
 
 mod json;
 mod process;
@@ -274,7 +275,10 @@ fn names<'a>(schema: &'a Schema, symbols: &'a dyn Symbols) -> Names<'a> {
 
 /// Values that have no single number: bpftrace refuses `print(@map[key])` for them.
 fn shows_buckets_or_stats(map: &MapSchema) -> bool {
-    matches!(map.value, MapValue::Hist | MapValue::Lhist { .. } | MapValue::Stats { .. })
+    matches!(
+        map.value,
+        MapValue::Hist { .. } | MapValue::Lhist { .. } | MapValue::Stats { .. } | MapValue::Tseries { .. }
+    )
 }
 
 #[cfg(test)]
@@ -352,7 +356,7 @@ mod tests {
                     entry(key(2, "bar"), words(&[1])),
                 ],
             ),
-            (map("@h", None, MapValue::Hist), vec![entry(vec![], hist(&[5, 0, -4, 1, 2048, 3]))]),
+            (map("@h", None, MapValue::Hist { bits: 0 }), vec![entry(vec![], hist(&[5, 0, -4, 1, 2048, 3]))]),
             (
                 map("@c", Some(Type::I64), MapValue::Count),
                 vec![entry(words(&[2]), words(&[2])), entry(words(&[1]), words(&[1]))],
@@ -371,7 +375,7 @@ mod tests {
                 vec![entry(vec![], lhist(&[5, -1, 100, 33], 0, 100, 10))],
             ),
             (
-                map("@hk", Some(STR16), MapValue::Hist),
+                map("@hk", Some(STR16), MapValue::Hist { bits: 0 }),
                 vec![entry(string("b"), hist(&[7, 7])), entry(string("a"), hist(&[4]))],
             ),
             (

@@ -13,6 +13,7 @@ use crate::double;
 use crate::escape::escaped;
 use crate::histogram::Bucket;
 use crate::limits::{BAR_COLUMNS, KEY_INDENT, VALUE_INDENT};
+use crate::series;
 use crate::value::Value;
 
 pub(crate) fn lost_events(out: &mut dyn Write, events: u64) -> io::Result<()> {
@@ -110,6 +111,10 @@ fn write_row(out: &mut dyn Write, map: &MapSchema, row: &Row) -> io::Result<()> 
             write_value(out, average, VALUE_INDENT, Texts::Escaped)?;
             out.write_all(b", total ")?;
             write_value(out, total, VALUE_INDENT, Texts::Escaped)
+        }
+        Shown::Series(clock, points) => {
+            out.write_all(b":\n")?;
+            series::graph(*clock, points).iter().try_for_each(|line| writeln!(out, "{line}"))
         }
         Shown::Buckets(buckets) => {
             out.write_all(b":\n")?;

@@ -123,6 +123,7 @@ pub enum AggregationKind {
     Stats,
     Hist,
     Lhist,
+    Tseries,
 }
 
 /// A word that is called and assigned to a map.
@@ -590,8 +591,8 @@ pub const AGGREGATIONS: &[Aggregation] = &[
         name: "hist",
         kind: AggregationKind::Hist,
         arity: (1, 2),
-        signature: "hist(n)",
-        doc: "A histogram with buckets that double; values above 2^63 - 1 count as negative.",
+        signature: "hist(n[, bits])",
+        doc: "A histogram with buckets that double, each divided into 2^`bits` (a constant from 0 to 5); values above 2^63 - 1 count as negative.",
     },
     Aggregation {
         name: "lhist",
@@ -599,6 +600,13 @@ pub const AGGREGATIONS: &[Aggregation] = &[
         arity: (4, 4),
         signature: "lhist(n, min, max, step)",
         doc: "A histogram with equal buckets; the bounds are constants, at most 1000 buckets.",
+    },
+    Aggregation {
+        name: "tseries",
+        kind: AggregationKind::Tseries,
+        arity: (3, 4),
+        signature: "tseries(n, interval, intervals[, \"kind\"])",
+        doc: "A time series: of each interval (`100ms`) its last value, or the `avg`, `max`, `min` or `sum` of its values; the latest `intervals` of them, at most 1000.",
     },
 ];
 

@@ -8,6 +8,7 @@
 //!
 //! The result has what the lowering cannot see locally: types of maps and of scratch variables, and targets.
 
+mod aggregation;
 mod ahead;
 mod argument;
 mod buffer;

@@ -128,7 +128,10 @@ pub(crate) fn readable(value: &MapValue) -> Option<Type> {
         | MapValue::Avg { signed }
         | MapValue::Min { signed }
         | MapValue::Max { signed } => Some(Type::Int { signed: *signed }),
-        MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. } => None,
+        MapValue::Stats { .. }
+        | MapValue::Hist { .. }
+        | MapValue::Lhist { .. }
+        | MapValue::Tseries { .. } => None,
     }
 }
 
@@ -205,7 +208,8 @@ pub(crate) fn describe_map(value: &MapValue, types: &CTypes) -> String {
         MapValue::Stats { .. } => "stats".to_string(),
         MapValue::Min { .. } => "min".to_string(),
         MapValue::Max { .. } => "max".to_string(),
-        MapValue::Hist => "hist".to_string(),
+        MapValue::Hist { .. } => "hist".to_string(),
+        MapValue::Tseries { .. } => "tseries".to_string(),
         MapValue::Lhist { .. } => "lhist".to_string(),
     }
 }

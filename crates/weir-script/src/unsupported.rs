@@ -111,7 +111,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "skboutput", EVENTS),
     row(Kind::Function, "socket_cookie", KERNEL),
     row(Kind::Function, "system", UNSAFE),
-    row(Kind::Function, "tseries", "`hist`, `lhist` and `stats` are there"),
     row(Kind::Function, "uaddr", LATER),
     row(Kind::Function, "unwatch", EVENTS),
     row(Kind::Function, "uptr", "`str(p)` reads the target's memory"),

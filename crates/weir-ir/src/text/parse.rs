@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use weir_event::ctype::TypeId;
 use weir_event::{
-    Action, Field, MapRoom, MapSchema, MapValue, PrintTo, SiteName, StackForm, StackMode, Type, Word, schema,
+    Action, Field, MapRoom, MapSchema, MapValue, PrintTo, Series, SiteName, StackForm, StackMode, Type, Word,
+    schema,
 };
 use weir_source::Span;
 
@@ -104,7 +105,20 @@ impl<'a> Parser<'a> {
             "stats" => MapValue::Stats { signed: self.signed()? },
             "min" => MapValue::Min { signed: self.signed()? },
             "max" => MapValue::Max { signed: self.signed()? },
-            "hist" => MapValue::Hist,
+            "hist" if self.peek_word() == Some("bits") => {
+                self.word()?;
+                MapValue::Hist { bits: self.number()? }
+            }
+            "hist" => MapValue::Hist { bits: 0 },
+            "tseries" => {
+                let (interval_ns, intervals) = (self.number()?, self.number()?);
+                let word = self.word()?;
+                let found = Series::NAMES.iter().find(|(_, name)| *name == word);
+                let Some((of, _)) = found else {
+                    return Err(self.error(format!("`{word}` is nothing that a series keeps")));
+                };
+                MapValue::Tseries { interval_ns, intervals, of: *of, signed: self.signed()? }
+            }
             "lhist" => {
                 let (min, max, step) = (self.number()?, self.number()?, self.number()?);
                 check_lhist(min, max, step).map_err(|fault| self.error(fault))?;

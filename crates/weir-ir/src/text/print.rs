@@ -364,7 +364,11 @@ impl Display for Shown<&MapSchema> {
             MapValue::Stats { signed } => write!(out, " stats {}", Shown(&int(*signed))),
             MapValue::Min { signed } => write!(out, " min {}", Shown(&int(*signed))),
             MapValue::Max { signed } => write!(out, " max {}", Shown(&int(*signed))),
-            MapValue::Hist => write!(out, " hist"),
+            MapValue::Hist { bits: 0 } => write!(out, " hist"),
+            MapValue::Hist { bits } => write!(out, " hist bits {bits}"),
+            MapValue::Tseries { interval_ns, intervals, of, signed } => {
+                write!(out, " tseries {interval_ns} {intervals} {} {}", of.name(), Shown(&int(*signed)))
+            }
             MapValue::Lhist { min, max, step } => write!(out, " lhist {min} {max} {step}"),
         }?;
         match map.room {

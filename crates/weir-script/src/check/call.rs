@@ -1,12 +1,10 @@
-//! Calls: one arm for each row of [`builtin::FUNCTIONS`] and [`builtin::AGGREGATIONS`].
+//! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use weir_event::{
-    MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word, lhist_buckets,
-};
+use weir_event::{RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Expr, ExprKind, MapRef, Name};
-use crate::builtin::{self, Aggregation, AggregationKind, FunctionKind};
+use crate::builtin::{self, FunctionKind};
 use crate::check::map::Key;
 use crate::check::{Checker, Known, Parameter, constant, constant_string, parameter};
 use crate::format;
@@ -130,97 +128,6 @@ impl Checker<'_> {
                 Ty::Unknown
             }
         }
-    }
-
-    /// The value that assigning the aggregation gives a map.
-    pub(super) fn aggregation(&mut self, row: &Aggregation, call: &Expr, args: &[Expr]) -> Option<MapValue> {
-        let ExprKind::Call { function, .. } = &call.kind else { return None };
-        if !self.arity(function, args, row.arity, row.signature) {
-            return None;
-        }
-        let what = format!("`{}`", row.name);
-        let signed = match args.first() {
-            Some(arg) => self.integer(arg, &what),
-            None => Some(true),
-        };
-        let value = match row.kind {
-            AggregationKind::Count => MapValue::Count,
-            AggregationKind::Sum => MapValue::Sum { signed: signed? },
-            AggregationKind::Avg => MapValue::Avg { signed: signed? },
-            AggregationKind::Min => MapValue::Min { signed: signed? },
-            AggregationKind::Max => MapValue::Max { signed: signed? },
-            AggregationKind::Stats => MapValue::Stats { signed: signed? },
-            AggregationKind::Hist => {
-                self.hist_bits(args.get(1))?;
-                MapValue::Hist
-            }
-            AggregationKind::Lhist => self.lhist(call.span, args)?,
-        };
-        signed.map(|_| value)
-    }
-
-    fn hist_bits(&mut self, bits: Option<&Expr>) -> Option<()> {
-        match bits.map(|bits| (constant(bits, self.known), bits.span)) {
-            None | Some((Some(0), _)) => Some(()),
-            Some((Some(1..=5), span)) => {
-                self.error(
-                    span,
-                    "not supported by weir yet: `hist` with finer buckets",
-                    "leave the second argument out",
-                );
-                None
-            }
-            Some((_, span)) => {
-                self.error(
-                    span,
-                    "the second argument of `hist` must be a constant from 0 to 5",
-                    "leave it out",
-                );
-                None
-            }
-        }
-    }
-
-    fn lhist(&mut self, span: Span, args: &[Expr]) -> Option<MapValue> {
-        let mut bounds = [0i64; 3];
-        for (bound, (arg, what)) in bounds.iter_mut().zip(args[1..].iter().zip(["min", "max", "step"])) {
-            match constant(arg, self.known).and_then(|value| i64::try_from(value).ok()) {
-                Some(value) => *bound = value,
-                None => {
-                    let message = format!("`{what}` of `lhist` must be a constant");
-                    self.error(arg.span, &message, "such as `lhist(arg0, 0, 1000, 100)`");
-                    return None;
-                }
-            }
-        }
-        let [min, max, step] = bounds;
-        let range = i128::from(max) - i128::from(min);
-        let fault = if step < 1 {
-            Some((args[3].span, format!("`step` of `lhist` must be at least 1, not {step}")))
-        } else if range <= 0 {
-            Some((
-                args[2].span,
-                format!("`max` of `lhist` must be above `min`, but {max} is not above {min}"),
-            ))
-        } else if i128::from(step) > range {
-            Some((args[3].span, format!("`step` of `lhist` is larger than the range: {step} for {range}")))
-        } else if (range - 1) / i128::from(step) >= limits::LHIST_BUCKETS_MAX {
-            let buckets = (range - 1) / i128::from(step) + 1;
-            let message = format!("too many buckets: {buckets}, the limit is {}", limits::LHIST_BUCKETS_MAX);
-            Some((span, message))
-        } else {
-            None
-        };
-        if let Some((span, message)) = fault {
-            self.error(
-                span,
-                &message,
-                "write `lhist(n, min, max, step)`, such as `lhist(arg0, 0, 1000, 100)`",
-            );
-            return None;
-        }
-        debug_assert!(lhist_buckets(min, max, step) <= limits::LHIST_BUCKETS_MAX as u32 + 2);
-        Some(MapValue::Lhist { min, max, step })
     }
 
     fn time(&mut self, args: &[Expr]) -> Ty {
@@ -579,7 +486,7 @@ impl Checker<'_> {
         }
     }
 
-    fn arity(
+    pub(super) fn arity(
         &mut self,
         function: &Name,
         args: &[Expr],

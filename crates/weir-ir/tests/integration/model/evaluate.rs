@@ -393,7 +393,7 @@ fn aggregate(kind: &MapValue, words: &mut [u64], value: i64) {
             words[0] = words[0].max(encoded);
             words[1] += 1;
         }
-        MapValue::Hist => add(
+        MapValue::Hist { bits: 0 } => add(
             match value {
                 i64::MIN..=-1 => 0,
                 0 => 1,
@@ -401,6 +401,8 @@ fn aggregate(kind: &MapValue, words: &mut [u64], value: i64) {
             },
             1,
         ),
+        MapValue::Hist { bits } => add(weir_event::hist_bucket(value, *bits) as usize, 1),
+        MapValue::Tseries { .. } => panic!("the model has no time"),
         MapValue::Lhist { min, max, step } => {
             let last = words.len() - 1;
             let bucket = if value < *min {

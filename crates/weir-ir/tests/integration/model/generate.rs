@@ -120,7 +120,8 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
         MapValue::Stats { signed },
         MapValue::Min { signed },
         MapValue::Max { signed },
-        MapValue::Hist,
+        MapValue::Hist { bits: 0 },
+        MapValue::Hist { bits: 1 + dice.below(5) as u8 },
         MapValue::Lhist { min, max: min + 1 + dice.below(50) as i64, step },
     ];
     let mut maps = Vec::new();
@@ -374,7 +375,7 @@ impl Maker<'_> {
             1 => (Op::MapHas { map, key: key(self, insts) }, Some(Type::U64)),
             2 if !matches!(
                 schema.value,
-                MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. }
+                MapValue::Stats { .. } | MapValue::Hist { .. } | MapValue::Lhist { .. }
             ) =>
             {
                 let ty = match &schema.value {

@@ -201,7 +201,6 @@ fn what_belongs_to_the_other_end_of_a_call() {
 fn constructs_that_are_not_yet_there() {
     check("@ = args.x", "`args.x`: the arguments of `uprobe:/lib/libc.so.6:malloc` have no names");
     check("@ = args.", "`}`: expected the name of a field, found `}`");
-    check("@ = hist(arg0, 3)", "`3`: not supported by weir yet: `hist` with finer buckets");
 }
 
 #[test]
@@ -392,7 +391,7 @@ fn names_that_are_not_yet_there() {
     for name in ["args", "kstack", "curtask", "ppid", "pcomm"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
-    for name in ["ksym", "kstack", "system", "tseries"] {
+    for name in ["ksym", "kstack", "system"] {
         check(
             &format!("@ = {name}(arg0)"),
             &format!("`{name}`: not supported by weir yet: the function `{name}`"),
