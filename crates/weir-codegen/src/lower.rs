@@ -12,7 +12,7 @@
 //! - the key 0 of scalar per-CPU maps is stored once on each path
 //! - scratch memory is claimed in the last block that every use of it, and every return after it, passes
 //!
-//! Files: [`build`] the words, [`string`] strings, [`map`] map operations, [`aggregate`] aggregations, [`emit`]
+//! Files: [`build`] the words, [`string`] strings, [`search`] what looks for one in another, puts two together or goes over them byte by byte, [`map`] map operations, [`aggregate`] aggregations ([`series`] those by time), [`emit`]
 //! records, [`record`] those of whole events, [`matching`] automata, [`symbol`] addresses and stacks that are named later, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
 
 mod aggregate;
@@ -23,6 +23,8 @@ mod map;
 pub(crate) mod matching;
 pub(crate) mod record;
 mod scratch;
+mod search;
+mod series;
 mod string;
 mod symbol;
 
@@ -234,6 +236,12 @@ impl<'a> Lower<'a> {
             Op::Builtin(builtin) => Held::Reg(self.builtin(*builtin)),
             Op::Join(parts) => self.join(parts, ty.bytes()),
             Op::StrLen(text) => self.length(*text),
+            Op::StrFind { text, part } => Held::Reg(self.find(*text, *part)),
+            Op::StrCat { a, b } => self.cat(*a, *b, ty.bytes()),
+            Op::MemCmp { a, b, bytes } => Held::Reg(self.compare_bytes(*a, *b, *bytes)),
+            Op::ReadStrings { address, most, each } => {
+                self.read_strings(*address, (*most, *each), ty.bytes())
+            }
             Op::Part { of, offset, bytes } => self.part(*of, (*offset, *bytes), ty),
             Op::UserSymbol { address } => self.user_symbol(*address),
             Op::UserStack(form) => Held::Reg(self.user_stack(*form)),

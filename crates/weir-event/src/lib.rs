@@ -83,6 +83,11 @@ pub enum Type {
     },
     /// 24 bytes: an address family, then an address of 4 or 16 bytes in network order.
     Inet,
+    /// 8 bytes: how many bytes it has; then these, and zeros up to the end of its place.
+    Buffer {
+        /// Of its place, with the length (a multiple of 8).
+        bytes: u32,
+    },
     /// The parts one after the other, without gaps (each is a multiple of 8 bytes).
     Tuple(Vec<Type>),
 }
@@ -191,7 +196,15 @@ impl Type {
 
     /// True where a value is more than a register holds, or may be.
     pub fn is_in_memory(&self) -> bool {
-        matches!(self, Type::Str { .. } | Type::Usym | Type::Object { .. } | Type::Inet | Type::Tuple(_))
+        matches!(
+            self,
+            Type::Str { .. }
+                | Type::Usym
+                | Type::Object { .. }
+                | Type::Inet
+                | Type::Buffer { .. }
+                | Type::Tuple(_)
+        )
     }
 
     /// Bytes of a value of this type, a multiple of 8.
@@ -206,7 +219,7 @@ impl Type {
             | Type::Word(_) => 8,
             Type::Usym => 16,
             Type::Inet => 24,
-            Type::Str { bytes } | Type::Object { bytes, .. } => *bytes,
+            Type::Str { bytes } | Type::Object { bytes, .. } | Type::Buffer { bytes } => *bytes,
             Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),
         }
     }
@@ -268,6 +281,13 @@ pub enum Action {
     Time {
         /// As strftime(3) has it.
         format: String,
+    },
+    /// `join(strings[, separator])`.
+    Join {
+        /// What stands between two of them.
+        separator: String,
+        /// Where they are in the record: a word, how many there are, and then these, a NUL behind each.
+        strings: Field,
     },
     /// A loop of the script had as many rounds as a run may have, and the run ended there.
     LoopEnded {
@@ -354,8 +374,12 @@ pub enum MapValue {
         /// Of what is compared.
         signed: bool,
     },
-    /// Per-CPU. 66 words, log2 buckets: 0: x < 0, 1: x = 0, 2: x = 1, n: 2^(n-2) ≤ x < 2^(n-1).
-    Hist,
+    /// Per-CPU. [`hist_buckets`] words: 0: x < 0, then each power of two in 2^bits buckets, those below it with one number each. With no
+    /// bits, 1: x = 0, 2: x = 1, n: 2^(n-2) ≤ x < 2^(n-1).
+    Hist {
+        /// 0 to [`HIST_BITS_MAX`].
+        bits: u8,
+    },
     /// Per-CPU. `2 + (max - min) / step` words (rounded up): below min, each step, at or above max.
     Lhist {
         /// Where the first bucket begins.
@@ -365,7 +389,56 @@ pub enum MapValue {
         /// What each covers.
         step: i64,
     },
+    /// Not per-CPU. Three words for each interval, of which the one with the number n since CLOCK_MONOTONIC began is in place
+    /// n % `intervals`: n + 1 (0: none), its value (of `Min` and `Max` as those have it), how many values there were.
+    Tseries {
+        /// Nanoseconds.
+        interval_ns: u64,
+        /// How many are kept.
+        intervals: u32,
+        /// What is made of the values of one.
+        of: Series,
+        /// Of what is observed.
+        signed: bool,
+    },
 }
+
+/// What a time series keeps of the values of one interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Series {
+    /// The last one.
+    Last,
+    /// Their average.
+    Avg,
+    /// The largest.
+    Max,
+    /// The least.
+    Min,
+    /// Their sum.
+    Sum,
+}
+
+impl Series {
+    /// Each with its name in scripts; that of the last one is written by nobody.
+    pub const NAMES: [(Series, &'static str); 5] = [
+        (Series::Last, "last"),
+        (Series::Avg, "avg"),
+        (Series::Max, "max"),
+        (Series::Min, "min"),
+        (Series::Sum, "sum"),
+    ];
+
+    /// As scripts write it.
+    pub fn name(self) -> &'static str {
+        Series::NAMES.iter().find(|(series, _)| *series == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// Words of one interval of a time series.
+pub const SERIES_WORDS: u32 = 3;
+
+/// Most buckets of `hist` for a power of two, as a power of two.
+pub const HIST_BITS_MAX: u8 = 5;
 
 impl MapValue {
     /// Words of the value in the eBPF map. `scalar`: the map has no key.
@@ -375,19 +448,39 @@ impl MapValue {
             MapValue::Count => 1,
             MapValue::Sum { .. } | MapValue::Avg { .. } | MapValue::Stats { .. } => 2,
             MapValue::Min { .. } | MapValue::Max { .. } => 2,
-            MapValue::Hist => HIST_BUCKETS,
+            MapValue::Hist { bits } => hist_buckets(*bits),
+            MapValue::Tseries { intervals, .. } => SERIES_WORDS * intervals,
             MapValue::Lhist { min, max, step } => lhist_buckets(*min, *max, *step),
         }
     }
 
     /// True if the map is a per-CPU kind, whose words are summed over lanes.
     pub fn is_per_cpu(&self) -> bool {
-        !matches!(self, MapValue::Plain(_) | MapValue::Min { .. } | MapValue::Max { .. })
+        !matches!(
+            self,
+            MapValue::Plain(_) | MapValue::Min { .. } | MapValue::Max { .. } | MapValue::Tseries { .. }
+        )
     }
 }
 
-/// Buckets of `hist`.
-pub const HIST_BUCKETS: u32 = 66;
+/// Buckets of `hist(n, bits)`.
+pub fn hist_buckets(bits: u8) -> u32 {
+    let bits = u32::from(bits.min(HIST_BITS_MAX));
+    2 + ((64 - bits) << bits) + (1 << bits) - 1
+}
+
+/// The bucket that a value is in.
+pub fn hist_bucket(value: i64, bits: u8) -> u32 {
+    let each = 1i64 << bits;
+    match value {
+        i64::MIN..=-1 => 0,
+        _ if value < each => value as u32 + 1,
+        _ => {
+            let shift = value.ilog2() - u32::from(bits);
+            1 + ((shift + 1) << bits) + ((value >> shift) - each) as u32
+        }
+    }
+}
 
 /// Buckets of `lhist(min, max, step)`: one below, one above and one for each step between.
 pub fn lhist_buckets(min: i64, max: i64, step: i64) -> u32 {

@@ -11,7 +11,8 @@
 //!
 //! Types: a value is never a tuple, and never a pointer or a word: those are integers. Where an integer or one of them is wanted, either signedness fits; where a string of N bytes
 //! is wanted, a shorter one fits (it is padded with zeros). A tuple key or field takes one value per leaf, with
-//! nested tuples laid flat. A tuple as a map's value, and an `Inet`, is an `Object` of as many bytes.
+//! nested tuples laid flat. A tuple as a map's value, and an `Inet`, is an `Object` of as many bytes. A `Buffer` is an `Object` of
+//! no type of its own, and of such a shorter one fits, as of strings.
 
 #![forbid(unsafe_code)]
 
@@ -301,12 +302,12 @@ pub enum Op {
     Bin(BinOp, Value, Value),
     /// Of two integers; of two `Probe` or two `Func` values only `Eq` and `Ne`. The result is an integer.
     Cmp(CmpOp, Value, Value),
-    /// Equality of two strings, up to the first NUL: 1 if equal (or, with `negate`, if not).
+    /// Equality of two strings, up to the first NUL, or of two buffers: 1 if equal (or, with `negate`, if not).
     StrEq {
         a: Value,
         b: Value,
         negate: bool,
-        /// Of the first so many bytes alone.
+        /// Of the first so many bytes alone, of strings.
         first: Option<u32>,
     },
     /// What an automaton says of a text: 1 if it matches, else 0. An integer is the address of a NUL-terminated
@@ -340,9 +341,11 @@ pub enum Op {
         bytes: u8,
     },
     /// So many bytes at an address in the target, as its result, an `Object`, is laid out; zeros on a fault (counted by the runtime).
+    /// With `limit`, an unsigned integer, at most that many, and zeros behind.
     ReadBytes {
         address: Value,
         bytes: u32,
+        limit: Option<Value>,
     },
     /// So many bytes of an `Object`, from `offset` on: as an integer of 1, 2, 4 or 8 bytes, zero-extended; as a string, which ends at the
     /// first NUL or with them; or as an `Object`.
@@ -353,6 +356,30 @@ pub enum Op {
     },
     /// Bytes of a string before its end.
     StrLen(Value),
+    /// Where the one string is first found in the other, in bytes from its start; -1 where it is not in it.
+    StrFind {
+        text: Value,
+        part: Value,
+    },
+    /// The one string behind the other. What has no room in the result is cut off, so that a NUL ends it.
+    StrCat {
+        a: Value,
+        b: Value,
+    },
+    /// Compares the first so many bytes of two strings or objects, zeros behind the shorter one: below 0, 0 or above, by the first that
+    /// differ.
+    MemCmp {
+        a: Value,
+        b: Value,
+        bytes: u32,
+    },
+    /// Reads up to `most` strings by the pointers at an address in the target, up to one that is 0, `each` bytes at most of each: an
+    /// `Object` of their number, and then these with their NULs, one after the other. What has no room is cut off.
+    ReadStrings {
+        address: Value,
+        most: u32,
+        each: u32,
+    },
     /// Values one after the other, each with as many bytes as are said, padded with zeros: an `Object`.
     Join(Vec<(Value, u32)>),
     /// An address in the traced process, with the process's id: type `Usym`.

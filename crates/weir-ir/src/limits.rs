@@ -6,12 +6,16 @@ pub const VALUES_MAX: usize = 1 << 16;
 pub const BLOCKS_MAX: usize = 1 << 14;
 /// Bytes of one string type: 16 times bpftrace's default `max_strlen` of 1024.
 pub const STRING_BYTES_MAX: u32 = 1 << 14;
+/// Strings that one operation reads by pointers that lie one after the other.
+pub const STRINGS_MAX: u32 = 64;
 /// Bytes of a key, a field or a value of any type.
 pub const TYPE_BYTES_MAX: u32 = 1 << 15;
 /// Tuples within tuples.
 pub const TUPLE_DEPTH_MAX: usize = 8;
 /// Buckets of `lhist`: bpftrace's limit of 1000 steps, and the two outside.
 pub const LHIST_BUCKETS_MAX: u32 = 1002;
+/// Intervals of one time series.
+pub const INTERVALS_MAX: u32 = 1000;
 /// Entries of a keyed map.
 pub const MAP_KEYS_MAX: u32 = 1 << 26;
 /// Rounds of loops that one run has in all, if nothing else is said: some milliseconds of the traced program's time.
@@ -38,4 +42,5 @@ pub const REGISTERS: u8 = 18;
 const _: () = assert!(AUTOMATON_STATES_MAX + 2 <= u16::MAX as usize);
 const _: () = assert!(STRING_BYTES_MAX <= TYPE_BYTES_MAX);
 const _: () = assert!(8 * LHIST_BUCKETS_MAX <= TYPE_BYTES_MAX);
+const _: () = assert!(8 * weir_event::SERIES_WORDS * INTERVALS_MAX <= TYPE_BYTES_MAX);
 const _: () = assert!(STRING_BYTES_MAX.is_multiple_of(8) && TYPE_BYTES_MAX.is_multiple_of(8));

@@ -4,6 +4,7 @@
 //! these matches and nowhere else.
 
 use weir_event::Type;
+use weir_event::ctype::CTypes;
 
 use crate::{BinOp, BlockId, Builtin, CmpOp, Function, MapId, Op, Terminator, Value};
 
@@ -23,6 +24,7 @@ impl Op {
         match self {
             Op::Int(_) | Op::Str(_) | Op::Bin(..) | Op::Cmp(..) | Op::StrEq { .. } => Effect::Pure,
             Op::UserSymbol { .. } | Op::Part { .. } | Op::Join(_) | Op::StrLen(_) => Effect::Pure,
+            Op::StrFind { .. } | Op::StrCat { .. } | Op::MemCmp { .. } => Effect::Pure,
             // It leaves the stack in a table, which nobody sees but by its number.
             Op::UserStack(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
@@ -40,6 +42,7 @@ impl Op {
             Op::ReadStr { .. }
             | Op::ReadInt { .. }
             | Op::ReadBytes { .. }
+            | Op::ReadStrings { .. }
             | Op::Match { .. }
             | Op::TextBegins { .. }
             | Op::MapGet { .. }
@@ -110,16 +113,23 @@ impl Op {
             | Op::TextBegins { .. }
             | Op::MayLoop
             | Op::CallProgram => (&[], [None, None]),
-            Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => (&[], [Some(*a), Some(*b)]),
+            Op::Bin(_, a, b)
+            | Op::Cmp(_, a, b)
+            | Op::StrEq { a, b, .. }
+            | Op::StrFind { text: a, part: b }
+            | Op::StrCat { a, b }
+            | Op::MemCmp { a, b, .. } => (&[], [Some(*a), Some(*b)]),
             Op::ReadInt { address: value, .. }
-            | Op::ReadBytes { address: value, .. }
+            | Op::ReadStrings { address: value, .. }
             | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
             | Op::SetSessionCookie { value } => (&[], [Some(*value), None]),
-            Op::ReadStr { address, limit } => (&[], [Some(*address), *limit]),
+            Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
+                (&[], [Some(*address), *limit])
+            }
             Op::MapGet { key, .. } | Op::MapHas { key, .. } | Op::MapDelete { key, .. } => {
                 (key, [None, None])
             }
@@ -142,19 +152,24 @@ impl Op {
             | Op::TextBegins { .. }
             | Op::MayLoop
             | Op::CallProgram => {}
-            Op::Bin(_, a, b) | Op::Cmp(_, a, b) | Op::StrEq { a, b, .. } => {
+            Op::Bin(_, a, b)
+            | Op::Cmp(_, a, b)
+            | Op::StrEq { a, b, .. }
+            | Op::StrFind { text: a, part: b }
+            | Op::StrCat { a, b }
+            | Op::MemCmp { a, b, .. } => {
                 see(a);
                 see(b);
             }
             Op::ReadInt { address: value, .. }
-            | Op::ReadBytes { address: value, .. }
+            | Op::ReadStrings { address: value, .. }
             | Op::MapNext { cursor: value, .. }
             | Op::Part { of: value, .. }
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
             | Op::SetSessionCookie { value } => see(value),
-            Op::ReadStr { address, limit } => {
+            Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
                 see(address);
                 limit.iter_mut().for_each(see);
             }
@@ -353,6 +368,10 @@ pub fn fits(want: &Type, have: &Type) -> bool {
         (Type::Int { .. } | Type::Pointer(_) | Type::Word(_), Type::Int { .. }) => true,
         (Type::Str { bytes: want }, Type::Str { bytes: have }) => have <= want,
         (Type::Tuple(_) | Type::Inet, Type::Object { bytes, .. }) => want.bytes() == *bytes,
+        (Type::Buffer { bytes: want }, Type::Object { bytes: have, .. }) => have <= want,
+        (Type::Object { ty: CTypes::VOID, bytes: want }, Type::Object { ty: CTypes::VOID, bytes: have }) => {
+            have <= want
+        }
         (want, have) => want == have && !matches!(want, Type::Tuple(_)),
     }
 }

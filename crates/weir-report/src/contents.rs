@@ -11,6 +11,7 @@ use weir_event::{MapSchema, MapValue};
 
 use crate::histogram::{self, Bucket};
 use crate::names::Names;
+use crate::series::{self, Clock, Point};
 use crate::value::{Malformed, Value, word};
 
 /// One raw entry of a map; the key of a scalar map is empty.
@@ -50,8 +51,14 @@ pub(crate) struct Row {
 #[derive(Debug)]
 pub(crate) enum Shown {
     Value(Value),
-    Stats { count: u64, average: Value, total: Value },
+    Stats {
+        count: u64,
+        average: Value,
+        total: Value,
+    },
     Buckets(Vec<Bucket>),
+    /// How its times are written, and its intervals, the oldest first.
+    Series(Clock, Vec<Point>),
 }
 
 /// The rows of a map. `top`: how many of the highest to keep; `div`: what to divide by; 0 where not given.
@@ -82,6 +89,7 @@ pub(crate) fn single(map: &MapSchema, entry: &Entry, names: Names<'_>) -> Result
     match shown(map, &entry.value, names, 1)?.1 {
         Shown::Value(value) => Ok(value),
         Shown::Stats { average, .. } => Ok(average),
+        Shown::Series(..) => Ok(Value::int(0)),
         Shown::Buckets(buckets) => Ok(Value::int(buckets.iter().map(|bucket| bucket.count as i64).sum())),
     }
 }
@@ -111,7 +119,9 @@ fn scalar_is_set(value: &MapValue, bytes: &[u8]) -> Result<bool, Malformed> {
         MapValue::Count => true,
         MapValue::Sum { .. } | MapValue::Avg { .. } | MapValue::Stats { .. } => word(bytes, 1)? != 0,
         MapValue::Min { .. } | MapValue::Max { .. } => word(bytes, 1)? != 0,
-        MapValue::Hist | MapValue::Lhist { .. } => bytes.iter().any(|byte| *byte != 0),
+        MapValue::Hist { .. } | MapValue::Lhist { .. } | MapValue::Tseries { .. } => {
+            bytes.iter().any(|byte| *byte != 0)
+        }
     })
 }
 
@@ -133,10 +143,21 @@ fn shown(map: &MapSchema, bytes: &[u8], names: Names<'_>, div: u64) -> Result<(R
             let stats = Shown::Stats { count, average: average.divided(div), total: number(total, *signed) };
             return Ok((rank, stats));
         }
-        MapValue::Hist | MapValue::Lhist { .. } => {
-            let words = (0..map.value.words(map.key.is_none()) as usize)
-                .map(|index| word(bytes, index))
-                .collect::<Result<Vec<u64>, _>>()?;
+        MapValue::Tseries { interval_ns, intervals, of, signed } => {
+            let words = words_of(map, bytes)?;
+            let series = series::series(&words, *interval_ns, *intervals, (*of, *signed));
+            let points: Vec<Point> = series
+                .into_iter()
+                .map(|(at_ns, value)| Point {
+                    time: series::time(names.symbols, *interval_ns, at_ns),
+                    value: value.map(|value| value.divided(div)),
+                })
+                .collect();
+            let last = points.last().and_then(|point| point.value.as_ref()?.number());
+            return Ok((last, Shown::Series(series::clock(*interval_ns), points)));
+        }
+        MapValue::Hist { .. } | MapValue::Lhist { .. } => {
+            let words = words_of(map, bytes)?;
             let total: i128 = words.iter().map(|count| i128::from(*count)).sum();
             return Ok((Some(total), Shown::Buckets(histogram::buckets(&map.value, &words, div))));
         }
@@ -144,12 +165,16 @@ fn shown(map: &MapSchema, bytes: &[u8], names: Names<'_>, div: u64) -> Result<(R
     Ok((plain.rank(), Shown::Value(plain.divided(div))))
 }
 
+fn words_of(map: &MapSchema, bytes: &[u8]) -> Result<Vec<u64>, Malformed> {
+    (0..map.value.words(map.key.is_none()) as usize).map(|index| word(bytes, index)).collect()
+}
+
 /// `encoded` grows as the minimum falls: its complement is the minimum (with the sign bit flipped, if signed).
-fn minimum(encoded: u64, values: u64, signed: bool) -> u64 {
+pub(crate) fn minimum(encoded: u64, values: u64, signed: bool) -> u64 {
     maximum(!encoded, values, signed)
 }
 
-fn maximum(encoded: u64, values: u64, signed: bool) -> u64 {
+pub(crate) fn maximum(encoded: u64, values: u64, signed: bool) -> u64 {
     match (values, signed) {
         (0, _) => 0,
         (_, true) => encoded ^ (1 << 63),
@@ -158,7 +183,7 @@ fn maximum(encoded: u64, values: u64, signed: bool) -> u64 {
 }
 
 /// Towards zero, 0 of no values.
-fn average(total: u64, count: u64, signed: bool) -> Value {
+pub(crate) fn average(total: u64, count: u64, signed: bool) -> Value {
     let sum = Value::Int { bits: total, signed };
     if count == 0 { Value::Int { bits: 0, signed } } else { sum.divided(count) }
 }

@@ -29,7 +29,8 @@ pub(crate) fn buckets(value: &MapValue, words: &[u64], div: u64) -> Vec<Bucket> 
         .map(|index| {
             let (low, high, label) = match value {
                 MapValue::Lhist { min, max, step } => linear(index, words.len(), *min, *max, *step),
-                _ => log2(index),
+                MapValue::Hist { bits } => log2(index, u32::from(*bits)),
+                _ => log2(index, 0),
             };
             let count = match value {
                 MapValue::Lhist { .. } => words[index],
@@ -48,26 +49,26 @@ fn bar_columns(count: u64, most: u64) -> usize {
 
 type Range = (Option<i128>, Option<i128>, String);
 
-fn log2(index: usize) -> Range {
-    match index {
-        0 => (None, Some(0), "(..., 0)".to_string()),
-        1 | 2 => {
-            let only = index as i128 - 1;
-            (Some(only), Some(only + 1), format!("[{only}]"))
-        }
-        _ => {
-            let power = index - 2;
-            let label = format!("[{}, {})", power_of_two(power), power_of_two(power + 1));
-            (Some(1i128 << power), Some(1i128 << (power + 1)), label)
-        }
+fn log2(index: usize, bits: u32) -> Range {
+    if index == 0 {
+        return (None, Some(0), "(..., 0)".to_string());
     }
+    let index = index - 1;
+    if index < 2 << bits {
+        let only = index as i128;
+        return (Some(only), Some(only + 1), format!("[{only}]"));
+    }
+    let (low, high) = (part_of_power(index, bits), part_of_power(index + 1, bits));
+    (Some(low.0), Some(high.0), format!("[{}, {})", low.1, high.1))
 }
 
-/// 2^power with the suffix of its decade: 1, 512, 1K, 8E.
-fn power_of_two(power: usize) -> String {
+/// Where a bucket begins, and its label: the suffix is that of the power of two by which it is counted.
+fn part_of_power(index: usize, bits: u32) -> (i128, String) {
     const SUFFIXES: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
-    let decade = (power / 10).min(SUFFIXES.len() - 1);
-    format!("{}{}", 1u64 << (power - 10 * decade), SUFFIXES[decade])
+    let power = (index >> bits) as u32 - 1;
+    let part = (1i128 << bits) + (index as i128 & ((1 << bits) - 1));
+    let decade = (power as usize / 10).min(SUFFIXES.len() - 1);
+    (part << power, format!("{}{}", part << (power - 10 * decade as u32), SUFFIXES[decade]))
 }
 
 fn linear(index: usize, buckets: usize, min: i64, max: i64, step: i64) -> Range {
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     fn check_log2(index: usize, label: &str, low: Option<i128>, high: Option<i128>) {
-        assert_eq!(log2(index), (low, high, label.to_string()));
+        assert_eq!(log2(index, 0), (low, high, label.to_string()));
     }
 
     #[test]
@@ -117,6 +118,38 @@ mod tests {
         check_log2(21, "[512K, 1M)", Some(1 << 19), Some(1 << 20));
         check_log2(52, "[1P, 2P)", Some(1 << 50), Some(1 << 51));
         check_log2(65, "[8E, 16E)", Some(1 << 63), Some(1 << 64));
+    }
+
+    #[test]
+    fn finer_buckets_have_bpftrace_labels() {
+        let check = |value: i64, bits: u8, label: &str| {
+            let index = weir_event::hist_bucket(value, bits);
+            assert!(index < weir_event::hist_buckets(bits));
+            let (low, high, found) = log2(index as usize, bits.into());
+            assert_eq!(found, label, "{value} with {bits}");
+            assert!(
+                low.is_none_or(|low| low <= value.into()) && high.is_some_and(|high| high > value.into())
+            );
+        };
+        check(-1, 3, "(..., 0)");
+        check(0, 3, "[0]");
+        check(15, 3, "[15]");
+        check(16, 3, "[16, 18)");
+        check(17, 3, "[16, 18)");
+        check(7, 2, "[7]");
+        check(9, 2, "[8, 10)");
+        check(230, 2, "[224, 256)");
+        check(1000, 2, "[896, 1024)");
+        check(1024, 2, "[1024, 1280)");
+        check(5000, 2, "[4K, 5K)");
+        check(1 << 40, 1, "[1024G, 1536G)");
+        for bits in 0..=5 {
+            for value in [0, 1, 2, 31, 32, 33, 63, 64, 1000, i64::MAX / 3, i64::MAX - 1] {
+                let (low, high, _) = log2(weir_event::hist_bucket(value, bits) as usize, bits.into());
+                assert!(low.is_some_and(|low| low <= value.into()), "{value} with {bits}");
+                assert!(high.is_some_and(|high| high > value.into()), "{value} with {bits}");
+            }
+        }
     }
 
     fn labels(min: i64, max: i64, step: i64) -> Vec<String> {
@@ -142,7 +175,7 @@ mod tests {
     #[test]
     fn only_the_span_that_holds_something_prints() {
         let bars = |words: &[u64]| -> Vec<(String, u64, usize)> {
-            let found = buckets(&MapValue::Hist, words, 1);
+            let found = buckets(&MapValue::Hist { bits: 0 }, words, 1);
             found.into_iter().map(|bucket| (bucket.label, bucket.count, bucket.bar)).collect()
         };
         assert_eq!(bars(&[0, 0, 0, 0]), []);

@@ -12,7 +12,8 @@ use crate::contents::{Contents, Row, Shown};
 use crate::double;
 use crate::histogram::Bucket;
 use crate::limits::{KEY_INDENT, VALUE_INDENT};
-use crate::text::{self, Texts};
+use crate::series::Point;
+use crate::text::{self, Bytes, Texts};
 use crate::value::Value;
 
 pub(crate) fn attached_probes(out: &mut dyn Write, probes: u64) -> io::Result<()> {
@@ -36,6 +37,10 @@ pub(crate) fn cat(out: &mut dyn Write, content: &[u8]) -> io::Result<()> {
     writeln!(out, r#"{{"type": "cat", "data": {}}}"#, quoted(content))
 }
 
+pub(crate) fn join(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
+    writeln!(out, r#"{{"type": "join", "data": {}}}"#, quoted(text))
+}
+
 pub(crate) fn time(out: &mut dyn Write, text: &str) -> io::Result<()> {
     writeln!(out, r#"{{"type": "time", "data": {}}}"#, quoted(text.as_bytes()))
 }
@@ -50,7 +55,8 @@ pub(crate) fn map(out: &mut dyn Write, map: &MapSchema, contents: &Contents) -> 
     }
     let kind = match map.value {
         MapValue::Avg { .. } | MapValue::Stats { .. } => "stats",
-        MapValue::Hist | MapValue::Lhist { .. } => "hist",
+        MapValue::Hist { .. } | MapValue::Lhist { .. } => "hist",
+        MapValue::Tseries { .. } => "tseries",
         _ => "map",
     };
     let rows: Vec<String> = contents.rows.iter().map(json_row).collect();
@@ -66,6 +72,10 @@ fn json_row(row: &Row) -> String {
             let (average, total) = (json_value(average), json_value(total));
             format!(r#"{{"count": {count}, "average": {average}, "total": {total}}}"#)
         }
+        Shown::Series(_, points) => {
+            let points: Vec<String> = points.iter().map(json_point).collect();
+            format!("[{}]", points.join(", "))
+        }
         Shown::Buckets(buckets) => {
             let buckets: Vec<String> = buckets.iter().map(json_bucket).collect();
             format!("[{}]", buckets.join(", "))
@@ -75,6 +85,11 @@ fn json_row(row: &Row) -> String {
         Some(key) => format!("{}: {shown}", quoted(&key_text(key))),
         None => shown,
     }
+}
+
+fn json_point(point: &Point) -> String {
+    let value = point.value.as_ref().map_or_else(|| "null".to_owned(), json_value);
+    format!(r#"{{"interval_start": {}, "value": {value}}}"#, quoted(point.time.as_bytes()))
 }
 
 fn json_bucket(bucket: &Bucket) -> String {
@@ -87,12 +102,14 @@ fn json_bucket(bucket: &Bucket) -> String {
 fn key_text(key: &Value) -> Vec<u8> {
     match key {
         Value::Str(text) => text.clone(),
+        Value::Buffer(bytes) => text::buffer(bytes, Bytes::Mixed).into_bytes(),
         Value::Stack { frames, is_indented } => text::stack(frames, *is_indented, KEY_INDENT, Texts::Raw),
         Value::Tuple(parts) => {
             let parts: Vec<Vec<u8>> = parts
                 .iter()
                 .map(|part| match part {
                     Value::Str(text) => text.clone(),
+                    Value::Buffer(bytes) => text::buffer(bytes, Bytes::Mixed).into_bytes(),
                     Value::Stack { frames, is_indented } => {
                         text::stack(frames, *is_indented, KEY_INDENT, Texts::Raw)
                     }
@@ -123,6 +140,7 @@ fn json_value(value: &Value) -> String {
         }
         Value::Double(bits) => double::shortest(f64::from_bits(*bits)),
         Value::Str(text) => quoted(text),
+        Value::Buffer(bytes) => quoted(text::buffer(bytes, Bytes::Mixed).as_bytes()),
         Value::Stack { frames, is_indented } => {
             quoted(&text::stack(frames, *is_indented, VALUE_INDENT, Texts::Raw))
         }
@@ -170,6 +188,16 @@ mod tests {
         assert_eq!(read, all);
         let read: String = serde_json::from_str(&quoted(b"\xff\xfe")).unwrap();
         assert_eq!(read, "\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn intervals_have_a_start_and_a_value() {
+        let point = |value| Point { time: "12:00:00.500".to_owned(), value };
+        assert_eq!(
+            json_point(&point(Some(Value::int(-3)))),
+            r#"{"interval_start": "12:00:00.500", "value": -3}"#
+        );
+        assert_eq!(json_point(&point(None)), r#"{"interval_start": "12:00:00.500", "value": null}"#);
     }
 
     #[test]

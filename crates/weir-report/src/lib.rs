@@ -26,6 +26,7 @@ mod contents;
 pub mod double;
 mod histogram;
 mod printf;
+mod series;
 
 mod json;
 mod process;
@@ -142,6 +143,17 @@ impl<W: Write> Report<W> {
         match self.format {
             Format::Text => text::printf(&mut self.out, text.as_bytes()),
             Format::Json => json::time(&mut self.out, text),
+        }
+    }
+
+    /// What `join(strings)` prints.
+    pub fn join(&mut self, text: &[u8]) -> io::Result<()> {
+        match self.format {
+            Format::Text => {
+                self.out.write_all(&Texts::Escaped.of(text))?;
+                self.out.write_all(b"\n")
+            }
+            Format::Json => json::join(&mut self.out, text),
         }
     }
 
@@ -263,7 +275,10 @@ fn names<'a>(schema: &'a Schema, symbols: &'a dyn Symbols) -> Names<'a> {
 
 /// Values that have no single number: bpftrace refuses `print(@map[key])` for them.
 fn shows_buckets_or_stats(map: &MapSchema) -> bool {
-    matches!(map.value, MapValue::Hist | MapValue::Lhist { .. } | MapValue::Stats { .. })
+    matches!(
+        map.value,
+        MapValue::Hist { .. } | MapValue::Lhist { .. } | MapValue::Stats { .. } | MapValue::Tseries { .. }
+    )
 }
 
 #[cfg(test)]
@@ -341,7 +356,7 @@ mod tests {
                     entry(key(2, "bar"), words(&[1])),
                 ],
             ),
-            (map("@h", None, MapValue::Hist), vec![entry(vec![], hist(&[5, 0, -4, 1, 2048, 3]))]),
+            (map("@h", None, MapValue::Hist { bits: 0 }), vec![entry(vec![], hist(&[5, 0, -4, 1, 2048, 3]))]),
             (
                 map("@c", Some(Type::I64), MapValue::Count),
                 vec![entry(words(&[2]), words(&[2])), entry(words(&[1]), words(&[1]))],
@@ -360,7 +375,7 @@ mod tests {
                 vec![entry(vec![], lhist(&[5, -1, 100, 33], 0, 100, 10))],
             ),
             (
-                map("@hk", Some(STR16), MapValue::Hist),
+                map("@hk", Some(STR16), MapValue::Hist { bits: 0 }),
                 vec![entry(string("b"), hist(&[7, 7])), entry(string("a"), hist(&[4]))],
             ),
             (

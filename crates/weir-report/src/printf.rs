@@ -1,14 +1,14 @@
 //! printf: a format and its arguments → bytes.
 //!
 //! The language of bpftrace 0.23, which is C's: `%[-+ #0][width][.precision][hh h l ll L j z t]` and one of
-//! `d i u x X o c s p f F e E g G`, and `%%`. `h` and `hh` cut an integer to 16 and 8 bits; without a modifier all 64 are
+//! `d i u x X o c s p f F e E g G`, `r rx rh` of buffers, and `%%`. `h` and `hh` cut an integer to 16 and 8 bits; without a modifier all 64 are
 //! printed: bpftrace (0.17 to 0.27) cuts to 32, and its `%d` of `nsecs` is silently wrong. The front end has
 //! checked arguments against conversions; whatever still does not fit prints as its plain value, and a conversion
 //! without an argument prints itself.
 
 use crate::double;
 use crate::limits::PRINTF_WIDTH_MAX;
-use crate::text::{self, Texts};
+use crate::text::{self, Bytes, Texts};
 use crate::value::Value;
 
 pub(crate) fn format(format: &str, args: &[Value], texts: Texts) -> Vec<u8> {
@@ -45,6 +45,8 @@ struct Spec {
     /// Bits of the integer: by the length modifier.
     bits: u32,
     conversion: char,
+    /// Behind `r`: `x` or `h`.
+    bytes: Option<char>,
 }
 
 /// The bits that a length modifier leaves of an integer.
@@ -83,6 +85,10 @@ impl Spec {
         rest = after;
         let before = text.len() - rest.len();
         match rest.chars().next() {
+            Some(conversion @ 'r') => {
+                let bytes = rest[1..].chars().next().filter(|kind| matches!(kind, 'x' | 'h'));
+                (Some(Spec { conversion, bytes, ..spec }), before + 1 + usize::from(bytes.is_some()))
+            }
             Some(
                 conversion @ ('d' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' | 's' | 'p' | 'f' | 'F' | 'e' | 'E'
                 | 'g' | 'G' | '%'),
@@ -111,6 +117,16 @@ impl Spec {
             (_, Value::Str(text)) => {
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(out, &texts.of(&text[..length]));
+            }
+            (_, Value::Buffer(bytes)) => {
+                let how = match self.bytes {
+                    Some('x') => Bytes::Escaped,
+                    Some('h') => Bytes::Spaced,
+                    _ => Bytes::Mixed,
+                };
+                let text = text::buffer(bytes, how);
+                let length = self.precision.unwrap_or(text.len()).min(text.len());
+                self.pad(out, &text.as_bytes()[..length]);
             }
             (_, Value::Stack { frames, is_indented }) => {
                 let text = text::stack(frames, *is_indented, 0, texts);

@@ -6,7 +6,7 @@
 use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Schema};
 
 use crate::names::{Names, Seen, Symbols};
-use crate::value::{Malformed, Value};
+use crate::value::{Malformed, Value, word};
 
 /// What one record asks its reader to do.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,6 +56,11 @@ pub enum Decoded<'s> {
         /// As strftime(3) has it.
         format: &'s str,
     },
+    /// `join`.
+    Join {
+        /// All of them, with the separator between.
+        text: Vec<u8>,
+    },
     /// A loop had as many rounds as a run may have.
     LoopEnded {
         /// The clause's probes.
@@ -91,6 +96,9 @@ pub fn record<'s>(schema: &'s Schema, bytes: &[u8], symbols: &dyn Symbols) -> Re
         Action::ClearMap { map } => Decoded::ClearMap { map: known(schema, *map)? },
         Action::ZeroMap { map } => Decoded::ZeroMap { map: known(schema, *map)? },
         Action::Time { format } => Decoded::Time { format },
+        Action::Join { separator, strings } => {
+            Decoded::Join { text: joined(field_bytes(bytes, strings)?, separator)? }
+        }
         Action::LoopEnded { clause, line } => Decoded::LoopEnded { clause, line: *line },
         Action::Exit { code: None } => Decoded::Exit { code: 0 },
         Action::Exit { code: Some(field) } => {
@@ -98,6 +106,13 @@ pub fn record<'s>(schema: &'s Schema, bytes: &[u8], symbols: &dyn Symbols) -> Re
             Decoded::Exit { code: code as i64 }
         }
     })
+}
+
+/// Strings that lie one after the other behind their number. Those that are not there any more are left out.
+fn joined(bytes: &[u8], separator: &str) -> Result<Vec<u8>, Malformed> {
+    let count = usize::try_from(word(bytes, 0)?).unwrap_or(usize::MAX);
+    let strings = bytes[8..].split(|byte| *byte == 0).take(count);
+    Ok(strings.collect::<Vec<_>>().join(separator.as_bytes()))
 }
 
 /// The action index; the word after it is zero.
@@ -169,6 +184,19 @@ mod tests {
         check(&bytes(0, &fields), Ok(Decoded::Printf { to: &PrintTo::Output, format: "%d %s\n", args }));
         check(&bytes(1, &7i64.to_le_bytes()), Ok(Decoded::Exit { code: 7 }));
         check(&bytes(2, &[]), Ok(Decoded::Exit { code: 0 }));
+    }
+
+    #[test]
+    fn strings_are_joined_as_many_as_there_are() {
+        let check = |count: u64, text: &[u8], want: &[u8]| {
+            let bytes = [&count.to_le_bytes()[..], text].concat();
+            assert_eq!(joined(&bytes, ", ").as_deref(), Ok(want), "{count} of {text:?}");
+        };
+        check(2, b"ls\0-l\0\0\0", b"ls, -l");
+        check(3, b"a\0\0b\0\0\0\0", b"a, , b");
+        check(0, b"\0\0\0\0\0\0\0\0", b"");
+        check(u64::MAX, b"cut off!", b"cut off!");
+        assert_eq!(joined(&[0; 7], ""), Err(Malformed::Short { need: 8, have: 7 }));
     }
 
     #[test]

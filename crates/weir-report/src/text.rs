@@ -13,6 +13,7 @@ use crate::double;
 use crate::escape::escaped;
 use crate::histogram::Bucket;
 use crate::limits::{BAR_COLUMNS, KEY_INDENT, VALUE_INDENT};
+use crate::series;
 use crate::value::Value;
 
 pub(crate) fn lost_events(out: &mut dyn Write, events: u64) -> io::Result<()> {
@@ -42,6 +43,26 @@ impl Texts {
             Texts::Raw => Cow::Borrowed(text),
         }
     }
+}
+
+/// How the bytes of a buffer are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bytes {
+    /// `%r`: characters of ASCII that print as they are, others as `\x00`.
+    Mixed,
+    /// `%rx`: all as `\x00`.
+    Escaped,
+    /// `%rh`: all as `00`, with blanks between.
+    Spaced,
+}
+
+pub(crate) fn buffer(bytes: &[u8], how: Bytes) -> String {
+    let one = |byte: &u8| match how {
+        Bytes::Mixed if matches!(byte, b' '..=b'~') => char::from(*byte).to_string(),
+        Bytes::Mixed | Bytes::Escaped => format!("\\x{byte:02x}"),
+        Bytes::Spaced => format!("{byte:02x}"),
+    };
+    bytes.iter().map(one).collect::<Vec<String>>().join(if how == Bytes::Spaced { " " } else { "" })
 }
 
 /// A stack on lines of its own; what a frame of it begins with depends on where it stands.
@@ -91,6 +112,10 @@ fn write_row(out: &mut dyn Write, map: &MapSchema, row: &Row) -> io::Result<()> 
             out.write_all(b", total ")?;
             write_value(out, total, VALUE_INDENT, Texts::Escaped)
         }
+        Shown::Series(clock, points) => {
+            out.write_all(b":\n")?;
+            series::graph(*clock, points).iter().try_for_each(|line| writeln!(out, "{line}"))
+        }
         Shown::Buckets(buckets) => {
             out.write_all(b":\n")?;
             buckets.iter().try_for_each(|bucket| write_bucket(out, bucket))
@@ -118,6 +143,7 @@ pub(crate) fn write_value(out: &mut dyn Write, value: &Value, indent: usize, tex
         Value::Pointer(address) => write!(out, "{address:#x}"),
         Value::Double(bits) => out.write_all(double::shortest(f64::from_bits(*bits)).as_bytes()),
         Value::Str(text) => out.write_all(&texts.of(text)),
+        Value::Buffer(bytes) => out.write_all(buffer(bytes, Bytes::Mixed).as_bytes()),
         Value::Stack { frames, is_indented } => out.write_all(&stack(frames, *is_indented, indent, texts)),
         Value::Array(items) => {
             out.write_all(b"[")?;

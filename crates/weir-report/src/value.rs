@@ -22,6 +22,8 @@ pub enum Value {
     /// The bits of a floating-point number.
     Double(u64),
     Str(Vec<u8>),
+    /// Bytes that are no text.
+    Buffer(Vec<u8>),
     /// A line for each frame.
     Stack {
         frames: Vec<Vec<u8>>,
@@ -53,6 +55,7 @@ impl Value {
             Value::Int { bits, signed: false } | Value::Pointer(bits) => Some(i128::from(*bits)),
             Value::Double(_)
             | Value::Str(_)
+            | Value::Buffer(_)
             | Value::Stack { .. }
             | Value::Tuple(_)
             | Value::Array(_)
@@ -81,7 +84,7 @@ impl Value {
             }
             Value::Double(bits) if div == 1 => Value::Double(bits),
             Value::Double(bits) => Value::Double((f64::from_bits(bits) / div as f64).to_bits()),
-            other @ (Value::Str(_) | Value::Stack { .. } | Value::Pointer(_)) => other,
+            other @ (Value::Str(_) | Value::Buffer(_) | Value::Stack { .. } | Value::Pointer(_)) => other,
             Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(|part| part.divided(div)).collect()),
             other @ (Value::Array(_) | Value::Record(_)) => other,
         }
@@ -98,6 +101,12 @@ impl Value {
             Type::Str { .. } => {
                 let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
                 Ok(Value::Str(bytes[..end].to_vec()))
+            }
+            Type::Buffer { .. } => {
+                let room = need - 8;
+                let length = usize::try_from(word(bytes, 0)?).unwrap_or(usize::MAX);
+                let held = bytes[8..].get(..length).ok_or(Malformed::Short { need: length, have: room })?;
+                Ok(Value::Buffer(held.to_vec()))
             }
             Type::Usym => Ok(names.symbol(word(bytes, 1)? as u32, word(bytes, 0)?)),
             Type::Ustack(form) => Ok(names.stack(*form, word(bytes, 0)?)),
@@ -189,6 +198,14 @@ mod tests {
         check(ty.clone(), b"abcdefgh", Ok(Value::str("abcdefgh")));
         check(ty.clone(), b"\0\0\0\0\0\0\0\0", Ok(Value::str("")));
         check(ty, b"abcdefg", Err(Malformed::Short { need: 8, have: 7 }));
+    }
+
+    #[test]
+    fn buffers_have_as_many_bytes_as_they_say() {
+        let ty = Type::Buffer { bytes: 16 };
+        check(ty.clone(), b"\x03\0\0\0\0\0\0\0a\0c\0\0\0\0\0", Ok(Value::Buffer(b"a\0c".to_vec())));
+        check(ty.clone(), &[0; 16], Ok(Value::Buffer(Vec::new())));
+        check(ty, &[9; 16], Err(Malformed::Short { need: 0x0909_0909_0909_0909, have: 8 }));
     }
 
     #[test]

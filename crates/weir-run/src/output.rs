@@ -170,6 +170,7 @@ impl Output {
                 self.scalars.zero(maps, &schema.maps[map]);
                 Ok(())
             }
+            Decoded::Join { text } => self.report.join(&text),
             Decoded::Time { format } => self.report.time(&local_time::now(format)),
             Decoded::LoopEnded { clause, line } => {
                 *self.loops.entry((clause.to_owned(), line)).or_default() += 1;

@@ -39,6 +39,11 @@ pub enum FunctionKind {
     HasKey,
     Len,
     Strlen,
+    Strcap,
+    Strstr,
+    StrConcat,
+    Memcmp,
+    Join,
     Getopt,
     /// What is known of its argument before the program runs.
     Is(Is),
@@ -57,6 +62,7 @@ pub enum FunctionKind {
     Strftime,
     Ntop,
     Macaddr,
+    Buf,
     Bswap,
     Reg,
     Usym,
@@ -86,10 +92,12 @@ pub enum Is {
 impl FunctionKind {
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
-        use FunctionKind::{Assert, Clear, Delete, Exit, Fail, Print, Printf, StaticAssert, Time, Zero};
+        use FunctionKind::{
+            Assert, Clear, Delete, Exit, Fail, Join, Print, Printf, StaticAssert, Time, Zero,
+        };
         !matches!(
             self,
-            Printf(_) | Print | Delete | Clear | Zero | Exit | Time | Assert | StaticAssert | Fail
+            Printf(_) | Print | Join | Delete | Clear | Zero | Exit | Time | Assert | StaticAssert | Fail
         )
     }
 }
@@ -115,6 +123,7 @@ pub enum AggregationKind {
     Stats,
     Hist,
     Lhist,
+    Tseries,
 }
 
 /// A word that is called and assigned to a map.
@@ -239,7 +248,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::Printf(Prints::Output),
         arity: (1, 1 + limits::PRINTF_ARGS_MAX),
         signature: "printf(\"format\", …)",
-        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%f %e %g` doubles, `%s` strings, `func`, `probe`, symbols and stacks.",
+        doc: "Prints text; `%d %i %u %x %X %o %c %p` take integers, `%f %e %g` doubles, `%s` strings, `func`, `probe`, symbols and stacks, `%r %rx %rh` buffers.",
     },
     Function {
         name: "errorf",
@@ -413,8 +422,43 @@ pub const FUNCTIONS: &[Function] = &[
         name: "strcontains",
         kind: FunctionKind::Strcontains,
         arity: (2, 2),
-        signature: "strcontains(s, \"part\")",
-        doc: "1 if the string has the part in it, else 0; the part is a literal.",
+        signature: "strcontains(s, part)",
+        doc: "1 if the string has the part in it, else 0.",
+    },
+    Function {
+        name: "strstr",
+        kind: FunctionKind::Strstr,
+        arity: (2, 2),
+        signature: "strstr(s, part)",
+        doc: "Where the part begins in the string, counted in bytes from 0; -1 if it is not in it.",
+    },
+    Function {
+        name: "str_concat",
+        kind: FunctionKind::StrConcat,
+        arity: (2, 2),
+        signature: "str_concat(a, b)",
+        doc: "Both strings, one behind the other, at most `max_strlen` bytes of them.",
+    },
+    Function {
+        name: "memcmp",
+        kind: FunctionKind::Memcmp,
+        arity: (3, 3),
+        signature: "memcmp(a, b, n)",
+        doc: "Compares the first `n` bytes, a constant, of two strings, arrays or buffers: 0 if they are the same, else -1 or 1 as the first that differs is less in `a` or in `b`.",
+    },
+    Function {
+        name: "strcap",
+        kind: FunctionKind::Strcap,
+        arity: (1, 1),
+        signature: "strcap(s)",
+        doc: "How many bytes the place of a string has: a constant; of a pointer to characters, the length of its string.",
+    },
+    Function {
+        name: "join",
+        kind: FunctionKind::Join,
+        arity: (1, 2),
+        signature: "join(strings[, \"separator\"])",
+        doc: "Prints the strings of an array of pointers that ends with 0, such as `argv`, and a newline; at most 16 of them, 4,088 bytes in all.",
     },
     Function {
         name: "strerror",
@@ -457,6 +501,13 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (1, 1),
         signature: "macaddr(bytes)",
         doc: "A MAC address, of an array of 6 bytes: `5E:12:00:AB:01:02`.",
+    },
+    Function {
+        name: "buf",
+        kind: FunctionKind::Buf,
+        arity: (1, 2),
+        signature: "buf(address[, n]), buf(array[, n]), buf(s[, n])",
+        doc: "The `n` bytes at an address in the target, or of an array or string, at most `max_strlen`; those of ASCII print as characters, all others as `\\x00`.",
     },
     Function {
         name: "bswap",
@@ -540,8 +591,8 @@ pub const AGGREGATIONS: &[Aggregation] = &[
         name: "hist",
         kind: AggregationKind::Hist,
         arity: (1, 2),
-        signature: "hist(n)",
-        doc: "A histogram with buckets that double; values above 2^63 - 1 count as negative.",
+        signature: "hist(n[, bits])",
+        doc: "A histogram with buckets that double, each divided into 2^`bits` (a constant from 0 to 5); values above 2^63 - 1 count as negative.",
     },
     Aggregation {
         name: "lhist",
@@ -549,6 +600,13 @@ pub const AGGREGATIONS: &[Aggregation] = &[
         arity: (4, 4),
         signature: "lhist(n, min, max, step)",
         doc: "A histogram with equal buckets; the bounds are constants, at most 1000 buckets.",
+    },
+    Aggregation {
+        name: "tseries",
+        kind: AggregationKind::Tseries,
+        arity: (3, 4),
+        signature: "tseries(n, interval, intervals[, \"kind\"])",
+        doc: "A time series: of each interval (`100ms`) its last value, or the `avg`, `max`, `min` or `sum` of its values; the latest `intervals` of them, at most 1000.",
     },
 ];
 

@@ -8,8 +8,10 @@
 //!
 //! The result has what the lowering cannot see locally: types of maps and of scratch variables, and targets.
 
+mod aggregation;
 mod ahead;
 mod argument;
+mod buffer;
 mod call;
 mod constant;
 mod expr;
@@ -20,6 +22,7 @@ mod map;
 mod memory;
 mod network;
 mod stmt;
+mod text;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -18,9 +18,11 @@ pub(crate) struct Conversion {
 const INTEGERS: &str = "diuoxXcp";
 const DOUBLES: &str = "fFeEgG";
 const STRINGS: &str = "s";
+/// With `x` or `h` behind it, or without.
+const BUFFERS: &str = "r";
 const LENGTHS: [char; 6] = ['h', 'l', 'L', 'j', 'z', 't'];
-/// Letters that C or bpftrace has, and weir has not: buffers, and floating point in hexadecimal.
-const NOT_YET: &str = "raAn";
+/// Letters that C or bpftrace has, and weir has not: floating point in hexadecimal, and what writes into memory.
+const NOT_YET: &str = "aAn";
 
 impl Conversion {
     /// It shows the bits of an integer of its argument's own width, without a sign.
@@ -45,6 +47,7 @@ impl Conversion {
             | Type::Ustack(_)
             | Type::Word(_)
             | Type::Inet => STRINGS.contains(self.letter),
+            Type::Buffer { .. } => BUFFERS.contains(self.letter),
             Type::Tuple(_) | Type::Object { .. } => false,
         }
     }
@@ -54,6 +57,7 @@ impl Conversion {
         match self.letter {
             letter if INTEGERS.contains(letter) => "an integer",
             letter if DOUBLES.contains(letter) => "a double",
+            letter if BUFFERS.contains(letter) => "a buffer",
             _ => "a string",
         }
     }
@@ -98,6 +102,7 @@ fn conversion(spec: &str) -> Result<(usize, char), String> {
     check_numbers(shown)?;
     match letter {
         '%' if length == 1 => Ok((length, letter)),
+        'r' => Ok((length + usize::from(rest[1..].starts_with(['x', 'h'])), letter)),
         '*' => Err("a width or precision from an argument (`*`) is not supported by weir yet".to_string()),
         _ if [INTEGERS, DOUBLES, STRINGS].iter().any(|letters| letters.contains(letter)) => {
             Ok((length, letter))
@@ -146,6 +151,7 @@ mod tests {
         check("é%sé", "s");
         check("%c%p%o%X%i", "cpoXi");
         check("%f %.3f %8.2e %G %lf", "ffeGf");
+        check("%r %-20rx%rh%rr", "rrrr");
     }
 
     #[test]
@@ -157,7 +163,6 @@ mod tests {
         rejects("%5%", "unknown conversion");
         rejects("%*d", "`*`");
         rejects("%a", "not supported");
-        rejects("%r", "not supported");
         rejects("%99999d", "too large");
         rejects("%99999999999999d", "too large");
         rejects("%.5000s", "too large");

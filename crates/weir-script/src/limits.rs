@@ -47,6 +47,10 @@ pub(crate) const TUPLE_PARTS_MAX: usize = 32;
 /// Bytes of the part that `strcontains` looks for: a state of an automaton each, and the work to make it grows with their third power.
 pub(crate) const PART_BYTES_MAX: usize = 128;
 
+/// What `join` prints: strings as in bpftrace, and bytes of them with their number.
+pub(crate) const JOIN_STRINGS: u32 = 16;
+pub(crate) const JOIN_BYTES: u32 = 4096;
+
 /// Levels of tuples within tuples, and parts of all of them together.
 pub(crate) const TUPLE_LEVELS_MAX: usize = weir_ir::limits::TUPLE_DEPTH_MAX;
 pub(crate) const TUPLE_LEAVES_MAX: usize = 128;

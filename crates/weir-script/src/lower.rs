@@ -7,6 +7,7 @@
 
 mod argument;
 mod block;
+mod buffer;
 mod call;
 mod double;
 mod expr;
@@ -15,6 +16,7 @@ mod looping;
 mod memory;
 mod network;
 mod stmt;
+mod text;
 
 use std::collections::HashMap;
 

@@ -71,7 +71,7 @@ pub(crate) fn object(bytes: u32) -> Type {
 pub(crate) fn in_ir(ty: &Type) -> Type {
     match ty {
         Type::Pointer(_) | Type::Word(_) => Type::U64,
-        Type::Inet => object(ty.bytes()),
+        Type::Inet | Type::Buffer { .. } => object(ty.bytes()),
         other => other.clone(),
     }
 }
@@ -92,7 +92,8 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
         (Type::Ustack(form), Type::Ustack(other)) => form == other,
         (Type::Word(word), Type::Word(other)) => word == other,
         (Type::Object { ty, .. }, Type::Object { ty: other, .. }) => ty == other,
-        (Type::Str { bytes }, Type::Str { bytes: other }) => {
+        (Type::Str { bytes }, Type::Str { bytes: other })
+        | (Type::Buffer { bytes }, Type::Buffer { bytes: other }) => {
             *bytes = (*bytes).max(*other);
             true
         }
@@ -127,7 +128,10 @@ pub(crate) fn readable(value: &MapValue) -> Option<Type> {
         | MapValue::Avg { signed }
         | MapValue::Min { signed }
         | MapValue::Max { signed } => Some(Type::Int { signed: *signed }),
-        MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. } => None,
+        MapValue::Stats { .. }
+        | MapValue::Hist { .. }
+        | MapValue::Lhist { .. }
+        | MapValue::Tseries { .. } => None,
     }
 }
 
@@ -135,6 +139,17 @@ pub(crate) fn readable(value: &MapValue) -> Option<Type> {
 pub(crate) fn string_bytes(length: u64) -> u32 {
     assert!(length <= limits::MAX_STRLEN_RANGE.1, "a string of {length} bytes was let through");
     (length as u32 + 1).next_multiple_of(8)
+}
+
+/// The string that two make, one behind the other. It grows by doubling, so that `$s = str_concat($s, "x")` in a loop soon has a type.
+pub(crate) fn concatenated(left: &Type, right: &Type, max_strlen: u32) -> Type {
+    let both = (left.bytes() + right.bytes()).next_power_of_two();
+    Type::Str { bytes: both.min(max_strlen.next_multiple_of(8)) }
+}
+
+/// The buffer of at most so many bytes.
+pub(crate) fn buffer(most: u32) -> Type {
+    Type::Buffer { bytes: 8 + most.max(1).next_multiple_of(8) }
 }
 
 /// The string that an array of so many `char` is read as. Where C does not say how many they are, it is read to its end.
@@ -166,6 +181,7 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
         Type::Func => "function name".to_string(),
         Type::Usym => "user symbol".to_string(),
         Type::Inet => "internet address".to_string(),
+        Type::Buffer { .. } => "buffer".to_string(),
         Type::Ustack(form) => format!("user stack ({}, {})", form.mode.name(), form.frames),
         Type::Tuple(parts) => {
             format!("({})", parts.iter().map(|part| describe(part, types)).collect::<Vec<_>>().join(", "))
@@ -192,7 +208,8 @@ pub(crate) fn describe_map(value: &MapValue, types: &CTypes) -> String {
         MapValue::Stats { .. } => "stats".to_string(),
         MapValue::Min { .. } => "min".to_string(),
         MapValue::Max { .. } => "max".to_string(),
-        MapValue::Hist => "hist".to_string(),
+        MapValue::Hist { .. } => "hist".to_string(),
+        MapValue::Tseries { .. } => "tseries".to_string(),
         MapValue::Lhist { .. } => "lhist".to_string(),
     }
 }

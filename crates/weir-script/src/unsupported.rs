@@ -44,7 +44,6 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
 const STACKS: &str = "`ustack` is the stack of the process";
 const KERNEL_PROBES: &str = "weir traces functions of processes: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`; `--dry-run` checks the rest of a script";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
-const STRINGS: &str = "strings can be compared with `==`, `!=` and `strncmp`";
 const KERNEL: &str = "weir runs inside the process and does not read kernel memory";
 const IDENTITY: &str = "`pid`, `tid`, `comm`, `uid`, `gid`, `cpu` and `cgroup` are there";
 const LATER: &str = "`printf` can print the number itself";
@@ -79,17 +78,14 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Builtin, "pcomm", IDENTITY),
     row(Kind::Builtin, "kstack", STACKS),
     row(Kind::Builtin, "stack", STACKS),
-    row(Kind::Function, "buf", "`str(p, n)` reads a string of at most n characters"),
     row(Kind::Function, "cgroup_path", IDENTITY),
     row(Kind::Function, "cgroupid", IDENTITY),
     row(Kind::Function, "debugf", "use `printf`"),
     row(Kind::Function, "find", "use `has_key(@map, key)` and `@map[key]`"),
-    row(Kind::Function, "join", "`str(p)` reads one string"),
     row(Kind::Function, "kaddr", KERNEL),
     row(Kind::Function, "kptr", KERNEL),
     row(Kind::Function, "ksym", KERNEL),
     row(Kind::Function, "kstack", STACKS),
-    row(Kind::Function, "memcmp", STRINGS),
     row(Kind::Function, "nsecs_boot", CLOCK),
     row(Kind::Function, "override", UNSAFE),
     row(Kind::Function, "path", KERNEL),
@@ -98,10 +94,7 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "signal", UNSAFE),
     row(Kind::Function, "skboutput", EVENTS),
     row(Kind::Function, "socket_cookie", KERNEL),
-    row(Kind::Function, "strcap", STRINGS),
-    row(Kind::Function, "strstr", STRINGS),
     row(Kind::Function, "system", UNSAFE),
-    row(Kind::Function, "tseries", "`hist`, `lhist` and `stats` are there"),
     row(Kind::Function, "uaddr", LATER),
     row(Kind::Function, "unwatch", EVENTS),
     row(Kind::Function, "uptr", "`str(p)` reads the target's memory"),

@@ -9,7 +9,7 @@
 //! verifier sees the bucket within the map's value on a single path.
 
 use weir_ebpf::insn::{alu, jmp};
-use weir_event::{HIST_BUCKETS, MapValue, lhist_buckets};
+use weir_event::{MapValue, hist_buckets, lhist_buckets};
 use weir_ir::{MapId, Value};
 
 use super::Lower;
@@ -43,10 +43,13 @@ impl Lower<'_> {
             }
             (MapValue::Min { signed }, Some(value)) => self.raise(map, key, value, min_mask(signed), skip),
             (MapValue::Max { signed }, Some(value)) => self.raise(map, key, value, max_mask(signed), skip),
-            (MapValue::Hist, Some(value)) => {
-                let bucket = self.hist_bucket(value);
+            (MapValue::Hist { bits }, Some(value)) => {
+                let bucket = self.hist_bucket(value, bits);
                 self.value_of(map, key, skip);
-                self.add_at(bucket, skip, HIST_BUCKETS);
+                self.add_at(bucket, skip, hist_buckets(bits));
+            }
+            (MapValue::Tseries { interval_ns, intervals, of, signed }, Some(value)) => {
+                self.series((map, key), (interval_ns, intervals), (of, signed), value, skip);
             }
             (MapValue::Lhist { min, max, step }, Some(value)) => {
                 let bucket = self.lhist_bucket(value, min, max, step);
@@ -59,7 +62,7 @@ impl Lower<'_> {
     }
 
     /// Leaves the address of the value in r0, or jumps to `skip`.
-    fn value_of(&mut self, map: MapId, key: &[Value], skip: crate::lir::Label) {
+    pub(super) fn value_of(&mut self, map: MapId, key: &[Value], skip: crate::lir::Label) {
         if key.is_empty() && !self.maps.is_per_cpu(map) {
             self.insts.push(Inst::MapValue { dst: R0, map: map.0 });
         } else if key.is_empty() {
@@ -91,17 +94,44 @@ impl Lower<'_> {
         }
     }
 
-    /// The bucket of `hist`: 0 below 0, 1 for 0, else 2 + the number of the highest bit. As in bpftrace, values are
-    /// taken as signed.
-    fn hist_bucket(&mut self, value: Value) -> Bucket {
+    /// The bucket of `hist` ([`weir_event::hist_bucket`]). As in bpftrace, values are taken as signed.
+    fn hist_bucket(&mut self, value: Value, bits: u8) -> Bucket {
         if let Some(constant) = self.int(value) {
-            let bucket = match constant {
-                i64::MIN..=-1 => 0,
-                0 => 1,
-                positive => 2 + positive.ilog2(),
-            };
-            return Bucket::Constant(bucket);
+            return Bucket::Constant(weir_event::hist_bucket(constant, bits));
         }
+        let bucket = self.power_bucket(value);
+        if bits > 0 {
+            self.split_bucket(value, bucket, i32::from(bits));
+        }
+        Bucket::Computed(bucket)
+    }
+
+    /// From the bucket of a power of two to that of its part.
+    fn split_bucket(&mut self, value: Value, bucket: Reg, bits: i32) {
+        let (small, done) = (self.label(), self.label());
+        let x = self.copy_of(value);
+        self.branch(jmp::JSLE, x, Src::Imm((1 << bits) - 1), small);
+        // The bits behind the highest one.
+        let shift = self.fresh();
+        self.mov(shift, bucket);
+        self.alu(alu::SUB, shift, Src::Imm(2 + bits));
+        self.alu(alu::RSH, x, Src::Reg(shift));
+        self.alu(alu::AND, x, Src::Imm((1 << bits) - 1));
+        self.alu(alu::SUB, bucket, Src::Imm(1 + bits));
+        self.alu(alu::LSH, bucket, Src::Imm(bits));
+        self.alu(alu::ADD, bucket, Src::Reg(x));
+        self.alu(alu::ADD, bucket, Src::Imm(1));
+        self.insts.push(Inst::Jump(done));
+        // One bucket for each number, and one for those below 0.
+        self.insts.push(Inst::Label(small));
+        self.branch(jmp::JEQ, bucket, Src::Imm(0), done);
+        self.mov(bucket, x);
+        self.alu(alu::ADD, bucket, Src::Imm(1));
+        self.insts.push(Inst::Label(done));
+    }
+
+    /// 0 below 0, 1 for 0, else 2 + the number of the highest bit.
+    fn power_bucket(&mut self, value: Value) -> Reg {
         let x = self.copy_of(value);
         let bucket = self.fresh();
         let (positive, low, done) = (self.label(), self.label(), self.label());
@@ -125,7 +155,7 @@ impl Lower<'_> {
         self.alu(alu::AND, x, Src::Imm(1));
         self.alu(alu::ADD, bucket, Src::Reg(x));
         self.insts.push(Inst::Label(done));
-        Bucket::Computed(bucket)
+        bucket
     }
 
     /// If x ≥ 2^bits (x below 2^63): x >>= bits, bucket += bits. Without a branch: (2^bits - 1 - x) >> 63 is 1 just
@@ -188,15 +218,7 @@ impl Lower<'_> {
     /// Raises word 0 to `value ^ mask` and counts in word 1; neither, but counted in `.globals`, if other threads win
     /// every time.
     fn raise(&mut self, map: MapId, key: &[Value], value: Value, mask: i64, skip: crate::lir::Label) {
-        let encoded = match self.int(value) {
-            Some(constant) => self.constant(constant ^ mask),
-            None if mask == 0 => self.reg(value),
-            None => {
-                let encoded = self.copy_of(value);
-                self.xor(encoded, mask);
-                encoded
-            }
-        };
+        let encoded = self.encoded(value, mask);
         let at = if key.is_empty() {
             self.scalar(map)
         } else {
@@ -205,6 +227,24 @@ impl Lower<'_> {
             self.mov(at, R0);
             at
         };
+        self.raise_at(at, encoded, skip);
+    }
+
+    /// `value ^ mask`.
+    pub(super) fn encoded(&mut self, value: Value, mask: i64) -> Reg {
+        match self.int(value) {
+            Some(constant) => self.constant(constant ^ mask),
+            None if mask == 0 => self.reg(value),
+            None => {
+                let encoded = self.copy_of(value);
+                self.xor(encoded, mask);
+                encoded
+            }
+        }
+    }
+
+    /// The same of the words at an address.
+    pub(super) fn raise_at(&mut self, at: Reg, encoded: Reg, skip: crate::lir::Label) {
         let (left, before) = (self.fresh(), self.fresh());
         let (again, raised) = (self.label(), self.label());
         self.mov_imm(left, limits::RAISE_ATTEMPTS);

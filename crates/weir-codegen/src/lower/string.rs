@@ -53,17 +53,34 @@ impl<'a> Lower<'a> {
                 };
                 self.call(helper::PROBE_READ_USER_STR, &[Arg::Place(to), size, address]);
             }
-            Op::ReadBytes { address, bytes: read } => {
+            Op::ReadBytes { address, bytes: read, limit } => {
                 // What is read fills all but the last word's end.
                 self.zero(to, bytes);
+                let size = match limit {
+                    None => Arg::Imm(*read as i32),
+                    Some(limit) => self.at_most(*limit, *read),
+                };
                 let address = match self.src(*address) {
                     Src::Imm(imm) => Arg::Imm(imm),
                     Src::Reg(reg) => Arg::Reg(reg),
                 };
-                self.call(helper::PROBE_READ_USER, &[Arg::Place(to), Arg::Imm(*read as i32), address]);
+                self.call(helper::PROBE_READ_USER, &[Arg::Place(to), size, address]);
             }
             other => unreachable!("{other:?} gives no string that is computed late"),
         }
+    }
+
+    /// The lesser of an unsigned integer and `most`, as the verifier must see.
+    fn at_most(&mut self, value: Value, most: u32) -> Arg {
+        if let Some(constant) = self.int(value) {
+            return Arg::Imm((constant as u64).min(most.into()) as i32);
+        }
+        let size = self.copy_of(value);
+        let fits = self.label();
+        self.branch(jmp::JLE, size, Src::Imm(most as i32), fits);
+        self.mov_imm(size, most as i32);
+        self.insts.push(Inst::Label(fits));
+        Arg::Reg(size)
     }
 
     /// Bytes to read at most, with the NUL: within 1..=`have`, as the verifier must see.
@@ -221,6 +238,11 @@ impl<'a> Lower<'a> {
         }
         let object = self.string_object(text);
         let bytes = self.function.ty(text).bytes();
+        Held::Reg(self.length_in(object, bytes))
+    }
+
+    /// The same of the string at an object's start, in so many bytes.
+    pub(super) fn length_in(&mut self, object: ObjectId, bytes: u32) -> Reg {
         let end = self.text_end();
         let total = self.fresh();
         self.mov_imm(total, 0);
@@ -240,7 +262,7 @@ impl<'a> Lower<'a> {
             lower.alu(alu::ADD, total, Src::Reg(before));
         });
         self.touch(object);
-        Held::Reg(total)
+        total
     }
 
     /// 1 to 8 bytes of an object: memory is read in words that are aligned.

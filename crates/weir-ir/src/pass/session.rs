@@ -116,6 +116,7 @@ fn is_printed_nowhere(module: &Module, map: MapId) -> bool {
             Action::Printf { .. }
             | Action::PrintValue { .. }
             | Action::Time { .. }
+            | Action::Join { .. }
             | Action::LoopEnded { .. }
             | Action::Exit { .. } => false,
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use weir_event::ctype::TypeId;
 use weir_event::{
-    Action, Field, MapRoom, MapSchema, MapValue, PrintTo, SiteName, StackForm, StackMode, Type, Word, schema,
+    Action, Field, MapRoom, MapSchema, MapValue, PrintTo, Series, SiteName, StackForm, StackMode, Type, Word,
+    schema,
 };
 use weir_source::Span;
 
@@ -104,7 +105,20 @@ impl<'a> Parser<'a> {
             "stats" => MapValue::Stats { signed: self.signed()? },
             "min" => MapValue::Min { signed: self.signed()? },
             "max" => MapValue::Max { signed: self.signed()? },
-            "hist" => MapValue::Hist,
+            "hist" if self.peek_word() == Some("bits") => {
+                self.word()?;
+                MapValue::Hist { bits: self.number()? }
+            }
+            "hist" => MapValue::Hist { bits: 0 },
+            "tseries" => {
+                let (interval_ns, intervals) = (self.number()?, self.number()?);
+                let word = self.word()?;
+                let found = Series::NAMES.iter().find(|(_, name)| *name == word);
+                let Some((of, _)) = found else {
+                    return Err(self.error(format!("`{word}` is nothing that a series keeps")));
+                };
+                MapValue::Tseries { interval_ns, intervals, of: *of, signed: self.signed()? }
+            }
             "lhist" => {
                 let (min, max, step) = (self.number()?, self.number()?, self.number()?);
                 check_lhist(min, max, step).map_err(|fault| self.error(fault))?;
@@ -148,6 +162,7 @@ impl<'a> Parser<'a> {
             "clear_map" => Action::ClearMap { map: self.map_index()? },
             "zero_map" => Action::ZeroMap { map: self.map_index()? },
             "time" => Action::Time { format: self.text()? },
+            "join" => Action::Join { separator: self.text()?, strings: self.field()? },
             "loop_ended" => Action::LoopEnded { clause: self.text()?, line: self.number()? },
             "exit" => Action::Exit { code: if self.begins_type() { Some(self.field()?) } else { None } },
             other => return Err(self.error(format!("`{other}` is no action"))),
@@ -439,10 +454,22 @@ impl<'a> Parser<'a> {
             }
             "read_bytes" => {
                 let bytes = self.number()?;
-                Ok(Op::ReadBytes { address: self.value()?, bytes })
+                let address = self.value()?;
+                let limit = if self.take(',') { Some(self.value()?) } else { None };
+                Ok(Op::ReadBytes { address, bytes, limit })
             }
             "join" => Ok(Op::Join(self.list('(', ')', |parser| Ok((parser.value()?, parser.number()?)))?)),
             "strlen" => Ok(Op::StrLen(self.value()?)),
+            "strfind" => self.two_values().map(|(text, part)| Op::StrFind { text, part }),
+            "strcat" => self.two_values().map(|(a, b)| Op::StrCat { a, b }),
+            "memcmp" => {
+                let bytes = self.number()?;
+                self.two_values().map(|(a, b)| Op::MemCmp { a, b, bytes })
+            }
+            "read_strings" => {
+                let (most, each) = (self.number()?, self.number()?);
+                Ok(Op::ReadStrings { address: self.value()?, most, each })
+            }
             "part" => {
                 let (offset, bytes) = (self.number()?, self.number()?);
                 Ok(Op::Part { of: self.value()?, offset, bytes })
@@ -573,6 +600,9 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 let number = |prefix| word.strip_prefix(prefix).and_then(|digits| digits.parse().ok());
+                if let Some(bytes) = number("buf") {
+                    return Ok(Type::Buffer { bytes });
+                }
                 match (number("str"), number("ptr"), number("obj")) {
                     (Some(bytes), _, _) => Ok(Type::Str { bytes }),
                     (_, Some(to), _) => Ok(Type::Pointer(TypeId(to))),

@@ -64,6 +64,9 @@ fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult
         Action::ClearMap { map } => write!(out, "clear_map {}", name(*map)),
         Action::ZeroMap { map } => write!(out, "zero_map {}", name(*map)),
         Action::Time { format } => write!(out, "time {}", Quoted(format)),
+        Action::Join { separator, strings } => {
+            write!(out, "join {} {}", Quoted(separator), Shown(strings))
+        }
         Action::LoopEnded { clause, line } => write!(out, "loop_ended {} {line}", Quoted(clause)),
         Action::Exit { code: None } => write!(out, "exit"),
         Action::Exit { code: Some(code) } => write!(out, "exit {}", Shown(code)),
@@ -245,13 +248,22 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::MayLoop => out.write_str("may_loop"),
         Op::CallProgram => out.write_str("call_program"),
         Op::Match { text, bytes_max, automaton } => write_match(out, text, *bytes_max, automaton),
-        Op::ReadBytes { address, bytes } => write!(out, "read_bytes {bytes} {}", Shown(address)),
+        Op::ReadBytes { address, bytes, limit } => {
+            write!(out, "read_bytes {bytes} {}", Shown(address))?;
+            limit.iter().try_for_each(|limit| write!(out, ", {}", Shown(limit)))
+        }
         Op::Join(parts) => {
             out.write_str("join (")?;
             for (index, (value, bytes)) in parts.iter().enumerate() {
                 write!(out, "{}{} {bytes}", if index > 0 { ", " } else { "" }, Shown(value))?;
             }
             out.write_str(")")
+        }
+        Op::StrFind { text, part } => write!(out, "strfind {}, {}", Shown(text), Shown(part)),
+        Op::StrCat { a, b } => write!(out, "strcat {}, {}", Shown(a), Shown(b)),
+        Op::MemCmp { a, b, bytes } => write!(out, "memcmp {bytes} {}, {}", Shown(a), Shown(b)),
+        Op::ReadStrings { address, most, each } => {
+            write!(out, "read_strings {most} {each} {}", Shown(address))
         }
         Op::StrLen(text) => write!(out, "strlen {}", Shown(text)),
         Op::Part { of, offset, bytes } => write!(out, "part {offset} {bytes} {}", Shown(of)),
@@ -313,6 +325,7 @@ impl Display for Shown<&Type> {
             Type::Func => out.write_str("func"),
             Type::Usym => out.write_str("usym"),
             Type::Inet => out.write_str("inet"),
+            Type::Buffer { bytes } => write!(out, "buf{bytes}"),
             Type::Pointer(to) => write!(out, "ptr{}", to.0),
             Type::Word(Word::Time { format }) => write!(out, "word time {}", Quoted(format)),
             Type::Word(word) => {
@@ -351,7 +364,11 @@ impl Display for Shown<&MapSchema> {
             MapValue::Stats { signed } => write!(out, " stats {}", Shown(&int(*signed))),
             MapValue::Min { signed } => write!(out, " min {}", Shown(&int(*signed))),
             MapValue::Max { signed } => write!(out, " max {}", Shown(&int(*signed))),
-            MapValue::Hist => write!(out, " hist"),
+            MapValue::Hist { bits: 0 } => write!(out, " hist"),
+            MapValue::Hist { bits } => write!(out, " hist bits {bits}"),
+            MapValue::Tseries { interval_ns, intervals, of, signed } => {
+                write!(out, " tseries {interval_ns} {intervals} {} {}", of.name(), Shown(&int(*signed)))
+            }
             MapValue::Lhist { min, max, step } => write!(out, " lhist {min} {max} {step}"),
         }?;
         match map.room {

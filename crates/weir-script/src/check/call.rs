@@ -1,12 +1,10 @@
-//! Calls: one arm for each row of [`builtin::FUNCTIONS`] and [`builtin::AGGREGATIONS`].
+//! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use weir_event::{
-    MapValue, RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word, lhist_buckets,
-};
+use weir_event::{RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Expr, ExprKind, MapRef, Name};
-use crate::builtin::{self, Aggregation, AggregationKind, FunctionKind};
+use crate::builtin::{self, FunctionKind};
 use crate::check::map::Key;
 use crate::check::{Checker, Known, Parameter, constant, constant_string, parameter};
 use crate::format;
@@ -53,12 +51,20 @@ impl Checker<'_> {
                 FunctionKind::Exit => self.exit(args),
                 FunctionKind::Time => self.time(args),
                 FunctionKind::Strncmp => self.strncmp(args),
-                FunctionKind::Strcontains => self.strcontains(args),
+                FunctionKind::Strcontains | FunctionKind::Strstr => {
+                    self.strings(name, "looks in strings, not in", args);
+                    Ty::Value(Type::I64)
+                }
+                FunctionKind::StrConcat => self.str_concat(args),
+                FunctionKind::Strcap => self.strcap(call, &args[0]),
+                FunctionKind::Memcmp => self.memcmp(args),
+                FunctionKind::Join => self.join(call, args),
                 FunctionKind::Strerror => self.word(name, &args[0], Word::Errno),
                 FunctionKind::SignalName => self.word(name, &args[0], Word::Signal),
                 FunctionKind::SyscallName => self.word(name, &args[0], Word::Syscall),
                 FunctionKind::Strftime => self.strftime(args),
                 FunctionKind::Ntop => self.ntop(args),
+                FunctionKind::Buf => self.buf(call, args),
                 FunctionKind::Macaddr => self.macaddr(&args[0]),
                 FunctionKind::Bswap => {
                     self.integer(&args[0], "`bswap`");
@@ -127,97 +133,6 @@ impl Checker<'_> {
         }
     }
 
-    /// The value that assigning the aggregation gives a map.
-    pub(super) fn aggregation(&mut self, row: &Aggregation, call: &Expr, args: &[Expr]) -> Option<MapValue> {
-        let ExprKind::Call { function, .. } = &call.kind else { return None };
-        if !self.arity(function, args, row.arity, row.signature) {
-            return None;
-        }
-        let what = format!("`{}`", row.name);
-        let signed = match args.first() {
-            Some(arg) => self.integer(arg, &what),
-            None => Some(true),
-        };
-        let value = match row.kind {
-            AggregationKind::Count => MapValue::Count,
-            AggregationKind::Sum => MapValue::Sum { signed: signed? },
-            AggregationKind::Avg => MapValue::Avg { signed: signed? },
-            AggregationKind::Min => MapValue::Min { signed: signed? },
-            AggregationKind::Max => MapValue::Max { signed: signed? },
-            AggregationKind::Stats => MapValue::Stats { signed: signed? },
-            AggregationKind::Hist => {
-                self.hist_bits(args.get(1))?;
-                MapValue::Hist
-            }
-            AggregationKind::Lhist => self.lhist(call.span, args)?,
-        };
-        signed.map(|_| value)
-    }
-
-    fn hist_bits(&mut self, bits: Option<&Expr>) -> Option<()> {
-        match bits.map(|bits| (constant(bits, self.known), bits.span)) {
-            None | Some((Some(0), _)) => Some(()),
-            Some((Some(1..=5), span)) => {
-                self.error(
-                    span,
-                    "not supported by weir yet: `hist` with finer buckets",
-                    "leave the second argument out",
-                );
-                None
-            }
-            Some((_, span)) => {
-                self.error(
-                    span,
-                    "the second argument of `hist` must be a constant from 0 to 5",
-                    "leave it out",
-                );
-                None
-            }
-        }
-    }
-
-    fn lhist(&mut self, span: Span, args: &[Expr]) -> Option<MapValue> {
-        let mut bounds = [0i64; 3];
-        for (bound, (arg, what)) in bounds.iter_mut().zip(args[1..].iter().zip(["min", "max", "step"])) {
-            match constant(arg, self.known).and_then(|value| i64::try_from(value).ok()) {
-                Some(value) => *bound = value,
-                None => {
-                    let message = format!("`{what}` of `lhist` must be a constant");
-                    self.error(arg.span, &message, "such as `lhist(arg0, 0, 1000, 100)`");
-                    return None;
-                }
-            }
-        }
-        let [min, max, step] = bounds;
-        let range = i128::from(max) - i128::from(min);
-        let fault = if step < 1 {
-            Some((args[3].span, format!("`step` of `lhist` must be at least 1, not {step}")))
-        } else if range <= 0 {
-            Some((
-                args[2].span,
-                format!("`max` of `lhist` must be above `min`, but {max} is not above {min}"),
-            ))
-        } else if i128::from(step) > range {
-            Some((args[3].span, format!("`step` of `lhist` is larger than the range: {step} for {range}")))
-        } else if (range - 1) / i128::from(step) >= limits::LHIST_BUCKETS_MAX {
-            let buckets = (range - 1) / i128::from(step) + 1;
-            let message = format!("too many buckets: {buckets}, the limit is {}", limits::LHIST_BUCKETS_MAX);
-            Some((span, message))
-        } else {
-            None
-        };
-        if let Some((span, message)) = fault {
-            self.error(
-                span,
-                &message,
-                "write `lhist(n, min, max, step)`, such as `lhist(arg0, 0, 1000, 100)`",
-            );
-            return None;
-        }
-        debug_assert!(lhist_buckets(min, max, step) <= limits::LHIST_BUCKETS_MAX as u32 + 2);
-        Some(MapValue::Lhist { min, max, step })
-    }
-
     fn time(&mut self, args: &[Expr]) -> Ty {
         if let Some(format) = args.first()
             && !matches!(format.kind, ExprKind::Str(_) | ExprKind::Invalid)
@@ -226,29 +141,6 @@ impl Checker<'_> {
             self.error(format.span, message, "such as `time(\"%H:%M:%S\\n\")`");
         }
         Ty::None
-    }
-
-    fn strcontains(&mut self, args: &[Expr]) -> Ty {
-        for text in args {
-            if let Some(ty) = self.value(text)
-                && !matches!(ty, Type::Str { .. })
-            {
-                let message =
-                    format!("`strcontains` looks in strings, not in {}", describe_one(&ty, &self.types));
-                self.error(text.span, &message, "`str(p)` reads the string at an address");
-                return Ty::Unknown;
-            }
-        }
-        let part = constant_string(&args[1], self.known).map(str::len);
-        if let Some(length) = part.filter(|length| *length > limits::PART_BYTES_MAX) {
-            let message = format!("the part has {length} bytes, the limit is {}", limits::PART_BYTES_MAX);
-            self.error(args[1].span, &message, "look for less of it");
-        }
-        if args[1].kind != ExprKind::Invalid && part.is_none() {
-            let message = "not supported by weir yet: `strcontains` of a part that is no literal";
-            self.error(args[1].span, message, "such as `strcontains(comm, \"ssh\")`");
-        }
-        Ty::Value(Type::I64)
     }
 
     /// A number that prints as what it stands for.
@@ -267,23 +159,6 @@ impl Checker<'_> {
             return Ty::Unknown;
         };
         Ty::Value(Type::Word(Word::Time { format: format.clone() }))
-    }
-
-    fn strncmp(&mut self, args: &[Expr]) -> Ty {
-        for text in &args[..2] {
-            if let Some(ty) = self.value(text)
-                && !matches!(ty, Type::Str { .. })
-            {
-                let message = format!("`strncmp` compares strings, not {}", describe_one(&ty, &self.types));
-                self.error(text.span, &message, "`str(p)` reads the string at an address");
-            }
-        }
-        let in_range = |value: &i128| (0..=i128::from(u32::MAX)).contains(value);
-        if args[2].kind != ExprKind::Invalid && constant(&args[2], self.known).filter(in_range).is_none() {
-            let message = format!("`n` of `strncmp` must be a constant from 0 to {}", u32::MAX);
-            self.error(args[2].span, &message, "such as `strncmp(comm, \"ssh\", 3)`");
-        }
-        Ty::Value(Type::I64)
     }
 
     fn getopt(&mut self, call: &Expr, args: &[Expr]) -> Ty {
@@ -339,7 +214,7 @@ impl Checker<'_> {
         let conversions = match format::conversions(text) {
             Ok(conversions) => conversions,
             Err(message) => {
-                self.error(format.span, &message, "conversions are %d %i %u %x %X %o %c %p %f %e %g %s");
+                self.error(format.span, &message, "conversions are %d %i %u %x %X %o %c %p %f %e %g %s %r");
                 return Ty::None;
             }
         };
@@ -360,6 +235,7 @@ impl Checker<'_> {
                     Type::Int { .. } => "print it with `%d`, or read it as an address with `str(…)`",
                     Type::Double => "print it with `%f`, `%e` or `%g`, or cast it: `(int64)farg0`",
                     Type::Tuple(_) => "print its parts: `$t.0`",
+                    Type::Buffer { .. } => "print it with `%r`, `%rx` or `%rh`",
                     Type::Object { .. } => "name its members, or print all of it with `print`",
                     _ => "print it with `%s`",
                 };

@@ -126,6 +126,7 @@ impl Checker<'_> {
                         "cast it, which cuts the fraction off: `(int64)farg0`; or compare it: `farg0 > 0.5`"
                     }
                     Type::Object { .. } => "name one of its members or elements",
+                    Type::Buffer { .. } => "buffers can be compared with `==` and `!=`",
                     Type::Word(_) | Type::Inet => {
                         "it has a name only when it is printed; use the number itself"
                     }
@@ -178,7 +179,9 @@ impl Checker<'_> {
         }
         let equality = matches!(op, BinaryOp::Eq | BinaryOp::Ne);
         match (left, right) {
-            (Type::Str { .. }, Type::Str { .. }) if equality => return Ty::Value(Type::I64),
+            (Type::Str { .. }, Type::Str { .. }) | (Type::Buffer { .. }, Type::Buffer { .. }) if equality => {
+                return Ty::Value(Type::I64);
+            }
             (Type::Tuple(_), Type::Tuple(_)) if equality && are_comparable(left, right) => {
                 return Ty::Value(Type::I64);
             }
@@ -201,6 +204,9 @@ impl Checker<'_> {
                 "compare with a string: `func == \"malloc\"`"
             }
             (Type::Str { .. }, Type::Str { .. }) => "strings can be compared with `==` and `!=`",
+            (Type::Buffer { .. }, _) | (_, Type::Buffer { .. }) => {
+                "buffers can be compared with `==` and `!=`: `$b == buf(\"text\")`"
+            }
             (Type::Tuple(_), _) | (_, Type::Tuple(_)) => {
                 "tuples of integers and strings can be compared with their like; else compare the parts: `$t.0`"
             }
@@ -549,14 +555,14 @@ impl Checker<'_> {
     }
 }
 
-/// Tuples whose parts are, one by one, two integers or two strings.
+/// Tuples whose parts are, one by one, two integers, two strings or two buffers.
 fn are_comparable(left: &Type, right: &Type) -> bool {
     match (left, right) {
         (Type::Tuple(left), Type::Tuple(right)) => {
             left.len() == right.len()
                 && left.iter().zip(right).all(|(left, right)| are_comparable(left, right))
         }
-        (Type::Str { .. }, Type::Str { .. }) => true,
+        (Type::Str { .. }, Type::Str { .. }) | (Type::Buffer { .. }, Type::Buffer { .. }) => true,
         (left, right) => [left, right].iter().all(|ty| matches!(ty, Type::Int { .. } | Type::Pointer(_))),
     }
 }

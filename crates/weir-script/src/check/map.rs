@@ -180,7 +180,11 @@ impl Checker<'_> {
             }
             _ if std::mem::discriminant(known) == std::mem::discriminant(&value) => {
                 // The first sign stays, as for plain integers; the bounds of lhist must agree.
-                let same_bounds = !matches!(known, MapValue::Lhist { .. }) || *known == value;
+                let has_bounds = matches!(
+                    known,
+                    MapValue::Lhist { .. } | MapValue::Hist { .. } | MapValue::Tseries { .. }
+                );
+                let same_bounds = !has_bounds || *known == value;
                 same_bounds.then(|| known.clone())
             }
             _ => None,
@@ -194,7 +198,7 @@ impl Checker<'_> {
         let (message, hint) = if new == old {
             (
                 format!("`{}` has other bounds", map.name),
-                "one map has one set of buckets; use a second map".to_string(),
+                "one map has one set of buckets or intervals; use a second map".to_string(),
             )
         } else {
             (

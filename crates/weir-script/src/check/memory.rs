@@ -72,7 +72,7 @@ impl Checker<'_> {
     }
 
     /// What a type is, with its members where only its name was known.
-    fn complete(&mut self, id: TypeId) -> CType {
+    pub(super) fn complete(&mut self, id: TypeId) -> CType {
         if let CType::Named { name, place, .. } = self.types.get(id).clone() {
             let world = self.world;
             let known = match &place {
@@ -120,7 +120,7 @@ impl Checker<'_> {
     }
 
     /// Bytes of a type, or an error that there are none.
-    fn size(&mut self, id: TypeId, span: Span) -> Option<u32> {
+    pub(super) fn size(&mut self, id: TypeId, span: Span) -> Option<u32> {
         self.complete(id);
         let bytes = self.types.bytes(id);
         if bytes.is_none() {

@@ -1,9 +1,7 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use std::sync::Arc;
-
 use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word};
-use weir_ir::{Automaton, Builtin, MapId, Op, Value};
+use weir_ir::{Builtin, MapId, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind, Prints};
@@ -79,18 +77,11 @@ impl Lowering<'_> {
                     first => self.strings_equal(&left, &right, true, Some(first)),
                 }
             }
-            Some(FunctionKind::Strcontains) => {
-                // SANITY: the check wants a literal.
-                let part =
-                    constant_string(&args[1], &self.checked.known).expect("a checked literal").to_owned();
-                let text = self.expr(&args[0]);
-                let op = Op::Match {
-                    text: text.value(),
-                    bytes_max: text.ty.bytes(),
-                    automaton: Arc::new(contains(part.as_bytes())),
-                };
-                Operand::one(self.blocks.value(op, Type::I64), Type::I64)
-            }
+            Some(FunctionKind::Strcontains) => self.strcontains(args),
+            Some(FunctionKind::Strstr) => self.strstr(args),
+            Some(FunctionKind::StrConcat) => self.str_concat(args),
+            Some(FunctionKind::Strcap) => self.strcap(call, &args[0]),
+            Some(FunctionKind::Memcmp) => self.memcmp(args),
             Some(FunctionKind::Strerror) => self.word(&args[0], Word::Errno),
             Some(FunctionKind::SignalName) => self.word(&args[0], Word::Signal),
             Some(FunctionKind::SyscallName) => self.word(&args[0], Word::Syscall),
@@ -101,6 +92,7 @@ impl Lowering<'_> {
                 self.word(&args[1], Word::Time { format: format.clone() })
             }
             Some(FunctionKind::Ntop) => self.ntop(args),
+            Some(FunctionKind::Buf) => self.buf(args),
             Some(FunctionKind::Macaddr) => self.macaddr(&args[0]),
             Some(FunctionKind::Bswap) => {
                 let bits = self.bits(&args[0]);
@@ -168,6 +160,7 @@ impl Lowering<'_> {
             FunctionKind::Assert => self.assert(call, &args[0], &args[1]),
             FunctionKind::StaticAssert | FunctionKind::Fail => {}
             FunctionKind::Print => self.print(call, args),
+            FunctionKind::Join => self.join(call, args),
             FunctionKind::Delete => {
                 let (map, key) = self.deleted(args);
                 self.blocks.effect(Op::MapDelete { map, key });
@@ -331,7 +324,7 @@ impl Lowering<'_> {
         Operand::one(self.blocks.value(Op::ReadStr { address, limit }, ty.clone()), ty)
     }
 
-    fn emit(&mut self, call: &Expr, action: Action, args: Vec<Value>) {
+    pub(super) fn emit(&mut self, call: &Expr, action: Action, args: Vec<Value>) {
         self.emit_at(call.span.start, action, args);
     }
 
@@ -342,36 +335,8 @@ impl Lowering<'_> {
     }
 }
 
-/// The automaton of texts that have a part in them: state n has seen its first n bytes.
-fn contains(part: &[u8]) -> Automaton {
-    // The bytes of the part have classes of their own, all others one.
-    let mut classes = [0u8; 256];
-    let mut bytes: Vec<u8> = Vec::new();
-    for byte in part {
-        if !bytes.contains(byte) {
-            bytes.push(*byte);
-            // SANITY: a text has no NUL, so that there are 255 at most.
-            classes[usize::from(*byte)] = bytes.len() as u8;
-        }
-    }
-    // What the text's end may be of the part after `seen` bytes of it and another.
-    let next = |seen: usize, byte: Option<u8>| {
-        let text: Vec<u8> = part[..seen].iter().copied().chain(byte).collect();
-        let fits = |length: &usize| byte.is_some() && text.ends_with(&part[..*length]);
-        (0..=part.len().min(text.len())).rev().find(fits).unwrap_or(0)
-    };
-    let mut table: Vec<(Vec<usize>, bool)> = (0..part.len())
-        .map(|seen| {
-            let of_bytes = bytes.iter().map(|byte| next(seen, Some(*byte)));
-            (std::iter::once(0).chain(of_bytes).collect(), false)
-        })
-        .collect();
-    table.push((vec![part.len(); bytes.len() + 1], true));
-    Automaton::of(classes, &table, 0)
-}
-
 /// The only field of a record.
-fn field(ty: &Type) -> Field {
+pub(super) fn field(ty: &Type) -> Field {
     Field { offset: RECORD_HEADER_BYTES, ty: ty.clone() }
 }
 

@@ -329,7 +329,7 @@ impl Lowering<'_> {
                 let right = self.double_of(right, right_constant);
                 self.double_compare(op, &left, &right)
             }
-            Type::Str { .. } => self.string_equals(&left, &right, negate),
+            Type::Str { .. } | Type::Buffer { .. } => self.string_equals(&left, &right, negate),
             Type::Tuple(_) => self.tuples_equal(&left, &right, negate),
             _ => self.int_binary(op, &left, &right),
         }
@@ -341,7 +341,7 @@ impl Lowering<'_> {
         let mut all: Option<Value> = None;
         for ((ty, &a), &b) in types.into_iter().zip(&left.values).zip(&right.values) {
             let op = match ty {
-                Type::Str { .. } => Op::StrEq { a, b, negate: false, first: None },
+                Type::Str { .. } | Type::Buffer { .. } => Op::StrEq { a, b, negate: false, first: None },
                 _ => Op::Cmp(CmpOp::Eq, a, b),
             };
             let one = self.blocks.value(op, Type::I64);

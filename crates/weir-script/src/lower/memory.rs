@@ -32,6 +32,11 @@ impl Place {
         Place { base, is_held: true, offset: 0, ty, bits: None }
     }
 
+    /// The script holds it.
+    pub(super) fn is_held(self) -> bool {
+        self.is_held
+    }
+
     /// So many bytes further on.
     pub(super) fn plus(self, bytes: i64) -> Place {
         Place { offset: self.offset + bytes, ..self }
@@ -203,14 +208,19 @@ impl Lowering<'_> {
         self.blocks.value(op, ty)
     }
 
+    /// Where it lies in the target.
+    pub(super) fn address_of(&mut self, place: Place) -> Value {
+        self.moved(place.base, place.offset)
+    }
+
     /// All of a record or an array.
-    fn object(&mut self, place: Place) -> Operand {
+    pub(super) fn object(&mut self, place: Place) -> Operand {
         // SANITY: the check refuses one without bytes.
         let bytes = self.types().bytes(place.ty).expect("a checked object has a size");
         let ty = Type::Object { ty: place.ty, bytes: bytes.next_multiple_of(8) };
         let op = match place.is_held {
             true => Op::Part { of: place.base, offset: place.offset as u32, bytes },
-            false => Op::ReadBytes { address: self.moved(place.base, place.offset), bytes },
+            false => Op::ReadBytes { address: self.moved(place.base, place.offset), bytes, limit: None },
         };
         Operand::one(self.blocks.value(op, ty.clone()), ty)
     }
@@ -270,6 +280,11 @@ impl Lowering<'_> {
         let to = IntType { bits: 8 * u32::from(bytes), signed };
         let operand = self.cast_int(to, operand, is_truth);
         Operand::one(operand.value(), Type::Int { signed })
+    }
+
+    /// The same as a number alone.
+    pub(super) fn address(&mut self, expr: &Expr) -> Value {
+        self.number_or_address(expr).value()
     }
 
     /// The value; of an array in memory its address.

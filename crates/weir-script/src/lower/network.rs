@@ -42,13 +42,9 @@ impl Lowering<'_> {
 
     /// All of an array or a record, and its size; or a number.
     fn bytes_or_number(&mut self, expr: &Expr) -> Result<(Place, u32), Operand> {
-        let sized = |this: &Self, ty: TypeId| match this.checked.types.get(ty) {
-            CType::Array { .. } | CType::Record(_) => this.checked.types.bytes(ty),
-            _ => None,
-        };
         if expr.is_place() {
             let place = self.place(expr);
-            return match sized(self, place.ty) {
+            return match self.sized(place.ty) {
                 Some(bytes) => Ok((place, bytes)),
                 None => Err(self.load(place)),
             };
@@ -57,9 +53,17 @@ impl Lowering<'_> {
         match operand.ty {
             Type::Object { ty, .. } => {
                 let place = Place::held(operand.value(), ty);
-                Ok((place, sized(self, ty).unwrap_or_default()))
+                Ok((place, self.sized(ty).unwrap_or_default()))
             }
             _ => Err(operand),
+        }
+    }
+
+    /// Bytes of an array or a record.
+    pub(super) fn sized(&self, ty: TypeId) -> Option<u32> {
+        match self.checked.types.get(ty) {
+            CType::Array { .. } | CType::Record(_) => self.checked.types.bytes(ty),
+            _ => None,
         }
     }
 

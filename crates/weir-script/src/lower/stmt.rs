@@ -117,7 +117,9 @@ impl Lowering<'_> {
     /// The value of a variable that was declared and not assigned.
     pub(super) fn zero(&mut self, ty: Type) -> Value {
         let op = match &ty {
-            Type::Str { .. } | Type::Object { .. } | Type::Inet => Op::Str(String::new()),
+            Type::Str { .. } | Type::Object { .. } | Type::Inet | Type::Buffer { .. } => {
+                Op::Str(String::new())
+            }
             // No site has this cookie.
             Type::Probe | Type::Func => Op::Int(-1),
             Type::Usym => {

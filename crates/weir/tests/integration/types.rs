@@ -431,6 +431,67 @@ fn elements_of_a_size_that_is_not_known_are_refused() {
     assert!(!traced.status.success() && said.contains("the size of `int32[0]` is not known"), "{said}");
 }
 
+const BYTES: &str = r#"
+    struct packet { unsigned char mark[4]; char name[8]; int length; };
+    __attribute__((noipa)) int sent(struct packet *p, unsigned char *data, unsigned long n) { __asm__ volatile("nop; nop; nop; nop"); return p->length; }
+    __attribute__((noipa)) int started(char **words, char **none) { __asm__ volatile("nop; nop; nop; nop"); return words[0] != none[0]; }
+    int main(void) {
+        struct packet packet = { { 0, 'a', 0xff, 9 }, "ab\\0cdefg", 7 };
+        unsigned char data[] = { 'G', 'E', 'T', 0, 1, 2, 0x80, ' ' };
+        sent(&packet, data, 5);
+        packet.mark[3] = 10;
+        sent(&packet, data, 1 << 20);
+        char *words[] = { "ls", "-l", "", "a b\\n", 0, "behind" }, *none[] = { 0 };
+        char *many[] = { "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", 0 };
+        started(words, none);
+        return started(many, none) != 1;
+    }
+"#;
+
+#[test]
+fn bytes_and_lists_of_strings_are_read() {
+    let program = target::build("types-bytes", Source::Text(BYTES), &["-O1", "-g"]);
+    let script = "config = { max_strlen = 16; }
+    uprobe:APP:sent {
+        $p = args.p;
+        $copy = *$p;
+        $n = args.n;
+        printf(\"%r|%rx|%rh|%r|%r|%r\\n\", buf(args.data, $n), buf($p->mark), buf($copy.mark), buf($p->name, 4), buf(args.data, 3), buf($p, 5));
+        print((buf(args.data, 3) == buf(\"GET\"), buf(args.data, $n) == buf(args.data, 5), memcmp($p->mark, $copy.mark, 4), memcmp($p->name, buf(\"ab\", 8), 8)));
+        @[buf($p->mark)] = count();
+        @strings[str_concat($p->name, str(args.data))] = strstr(str(args.data), \"ET\");
+        print((strcap($p->name), strcap((char *)args.data)));
+    }
+    uprobe:APP:started { join(args.words); join(args.none); join(arg0, \", \"); join((char **)8); }";
+    let (printed, _) = trace(&program, script);
+    let wanted = "\
+GET\\x00\\x01|\\x00\\x61\\xff\\x09|00 61 ff 09|ab\\x00c|GET|\\x00a\\xff\\x09a
+(1, 1, 0, 1)
+(8, 3)
+GET\\x00\\x01\\x02\\x80 LATER|\\x00\\x61\\xff\\x0a|00 61 ff 0a|ab\\x00c|GET|\\x00a\\xff\\x0aa
+(1, 0, 0, 1)
+(8, 3)
+ls -l  a b\\n
+
+ls, -l, , a b\\n
+
+1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+
+1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
+
+
+
+@[\\x00a\\xff\\x09]: 1
+@[\\x00a\\xff\\x0a]: 1
+
+@strings[abGET]: 1";
+    // What lies behind the data in memory is not the same everywhere.
+    let later = printed.find("\\x80 ").map(|at| at + 5).expect("the longer buffer");
+    let end = later + printed[later..].find('|').expect("the next one");
+    let printed = format!("{}LATER{}", &printed[..later], &printed[end..]);
+    assert_eq!(printed.trim_end(), wanted);
+}
+
 #[test]
 fn a_header_that_is_no_file_is_refused() {
     let folder = testkit::paths::target().join("types-tests");

@@ -107,9 +107,10 @@ impl Run<'_> {
                 Some(Datum::Object(vec![0; ty.expect("an object has a type").bytes() as usize]))
             }
             Op::Str(text) => Some(Datum::Str(text.clone().into_bytes())),
-            Op::ReadBytes { address, bytes } => {
+            Op::ReadBytes { address, bytes, limit } => {
+                let limit = limit.map_or(u64::MAX, |limit| self.int(limit) as u64).min((*bytes).into());
                 let text = self.around.memory.get(&(self.int(*address) as u64)).map_or("", String::as_str);
-                let mut read = text.as_bytes()[..text.len().min(*bytes as usize)].to_vec();
+                let mut read = text.as_bytes()[..text.len().min(limit as usize)].to_vec();
                 read.resize(ty.expect("an object has a type").bytes() as usize, 0);
                 Some(Datum::Object(read))
             }
@@ -117,6 +118,36 @@ impl Run<'_> {
                 let Datum::Str(bytes) = self.get(*text) else { panic!("only strings have a length") };
                 int(bytes.len() as i64)
             }
+            Op::StrFind { text, part } => {
+                let (Datum::Str(text), Datum::Str(part)) = (self.get(*text), self.get(*part)) else {
+                    panic!("a string is looked for in a string")
+                };
+                let found = (0..=text.len()).find(|at| text[*at..].starts_with(part));
+                int(found.map_or(-1, |at| at as i64))
+            }
+            Op::StrCat { a, b } => {
+                let (Datum::Str(first), Datum::Str(second)) = (self.get(*a), self.get(*b)) else {
+                    panic!("strings are put together")
+                };
+                let room = ty.expect("a string has a type").bytes() as usize;
+                let types = &self.module.functions[0].types;
+                let all = [a, b].map(|value| types[value.0 as usize].bytes() as usize);
+                let mut text = [&first[..], &second[..]].concat();
+                text.truncate(if room < all[0] + all[1] { room - 1 } else { room });
+                Some(Datum::Str(text))
+            }
+            Op::MemCmp { a, b, bytes } => {
+                let [a, b] = [a, b].map(|value| match self.get(*value) {
+                    Datum::Str(of) | Datum::Object(of) => {
+                        let mut of = of.clone();
+                        of.resize(*bytes as usize, 0);
+                        of
+                    }
+                    Datum::Int(_) => panic!("bytes are compared"),
+                });
+                int(a.cmp(&b) as i64)
+            }
+            Op::ReadStrings { .. } => unreachable!("the model has no pointers"),
             Op::Join(parts) => {
                 let mut all = Vec::new();
                 for (value, bytes) in parts {
@@ -131,6 +162,9 @@ impl Run<'_> {
             }
             Op::Part { of, offset, bytes } => {
                 let Datum::Object(all) = self.get(*of) else { panic!("only objects have parts") };
+                // A shorter one may stand where it came from, and zeros behind.
+                let mut all = all.clone();
+                all.resize(all.len().max((offset + bytes) as usize), 0);
                 let part = &all[*offset as usize..][..*bytes as usize];
                 let ty = ty.expect("a part has a type");
                 let mut place = part.to_vec();
@@ -151,6 +185,11 @@ impl Run<'_> {
             Op::Bin(op, a, b) => int(op.apply(self.int(*a), self.int(*b))),
             Op::Cmp(op, a, b) => int(i64::from(op.apply(self.int(*a), self.int(*b)))),
             Op::StrEq { a, b, negate, first } => {
+                if let (Datum::Object(a), Datum::Object(b)) = (self.get(*a), self.get(*b)) {
+                    let bytes = a.len().max(b.len());
+                    let padded = |of: &Vec<u8>| [&of[..], &vec![0; bytes - of.len()][..]].concat();
+                    return int(i64::from((padded(a) == padded(b)) != *negate));
+                }
                 let (Datum::Str(a), Datum::Str(b)) = (self.get(*a), self.get(*b)) else {
                     panic!("strings are compared")
                 };
@@ -268,8 +307,7 @@ impl Run<'_> {
     fn bytes(&self, value: Value, ty: &Type) -> Vec<u8> {
         match self.get(value) {
             Datum::Int(int) => int.to_le_bytes().to_vec(),
-            Datum::Object(bytes) => bytes.clone(),
-            Datum::Str(text) => {
+            Datum::Object(text) | Datum::Str(text) => {
                 let mut bytes = text.clone();
                 bytes.resize(ty.bytes() as usize, 0);
                 bytes
@@ -302,7 +340,7 @@ fn read(schema: &MapSchema, words: Option<Vec<u64>>) -> Datum {
     let word = |n: usize| words.as_ref().map_or(0, |words| words[n]);
     let sign = i64::MIN as u64;
     Datum::Int(match &schema.value {
-        MapValue::Plain(ty @ (Type::Object { .. } | Type::Tuple(_) | Type::Inet)) => {
+        MapValue::Plain(ty @ (Type::Object { .. } | Type::Tuple(_) | Type::Inet | Type::Buffer { .. })) => {
             let bytes = &ty.bytes();
             let words = words.unwrap_or_else(|| vec![0; *bytes as usize / 8]);
             return Datum::Object(
@@ -355,7 +393,7 @@ fn aggregate(kind: &MapValue, words: &mut [u64], value: i64) {
             words[0] = words[0].max(encoded);
             words[1] += 1;
         }
-        MapValue::Hist => add(
+        MapValue::Hist { bits: 0 } => add(
             match value {
                 i64::MIN..=-1 => 0,
                 0 => 1,
@@ -363,6 +401,8 @@ fn aggregate(kind: &MapValue, words: &mut [u64], value: i64) {
             },
             1,
         ),
+        MapValue::Hist { bits } => add(weir_event::hist_bucket(value, *bits) as usize, 1),
+        MapValue::Tseries { .. } => panic!("the model has no time"),
         MapValue::Lhist { min, max, step } => {
             let last = words.len() - 1;
             let bucket = if value < *min {

@@ -93,7 +93,11 @@ fn object(dice: &mut Dice) -> Type {
     Type::Object { ty: TypeId(7), bytes: 8 * (1 + dice.below(6) as u32) }
 }
 
-/// What a map keeps of a tuple or an address.
+fn buffer(dice: &mut Dice) -> Type {
+    Type::Buffer { bytes: 16 + 8 * dice.below(10) as u32 }
+}
+
+/// What a map keeps of a tuple, an address or a buffer.
 fn bytes_of(ty: &Type) -> Type {
     Type::Object { ty: TypeId(0), bytes: ty.bytes() }
 }
@@ -109,13 +113,15 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
         MapValue::Plain(string(menu, dice)),
         MapValue::Plain(object(dice)),
         MapValue::Plain(Type::Tuple(vec![int.clone(), string(menu, dice), Type::Inet])),
+        MapValue::Plain(buffer(dice)),
         MapValue::Count,
         MapValue::Sum { signed },
         MapValue::Avg { signed },
         MapValue::Stats { signed },
         MapValue::Min { signed },
         MapValue::Max { signed },
-        MapValue::Hist,
+        MapValue::Hist { bits: 0 },
+        MapValue::Hist { bits: 1 + dice.below(5) as u8 },
         MapValue::Lhist { min, max: min + 1 + dice.below(50) as i64, step },
     ];
     let mut maps = Vec::new();
@@ -369,12 +375,12 @@ impl Maker<'_> {
             1 => (Op::MapHas { map, key: key(self, insts) }, Some(Type::U64)),
             2 if !matches!(
                 schema.value,
-                MapValue::Stats { .. } | MapValue::Hist | MapValue::Lhist { .. }
+                MapValue::Stats { .. } | MapValue::Hist { .. } | MapValue::Lhist { .. }
             ) =>
             {
                 let ty = match &schema.value {
                     MapValue::Plain(Type::Pointer(_)) => Type::U64,
-                    MapValue::Plain(ty @ (Type::Tuple(_) | Type::Inet)) => bytes_of(ty),
+                    MapValue::Plain(ty @ (Type::Tuple(_) | Type::Inet | Type::Buffer { .. })) => bytes_of(ty),
                     MapValue::Plain(ty) => ty.clone(),
                     _ => Type::I64,
                 };
@@ -424,7 +430,7 @@ impl Maker<'_> {
         // A pointer is a number, and a tuple bytes.
         let ty = match ty {
             Type::Pointer(_) => &Type::U64,
-            Type::Tuple(_) | Type::Inet => &bytes_of(ty),
+            Type::Tuple(_) | Type::Inet | Type::Buffer { .. } => &bytes_of(ty),
             ty => ty,
         };
         let op = match ty {
@@ -434,9 +440,19 @@ impl Maker<'_> {
                 1 => self.part(*bytes, usable).unwrap_or(Op::Str(String::new())),
                 _ => {
                     let address = self.address(usable, insts);
-                    Op::ReadBytes { address, bytes: 1 + self.dice.below(*bytes as usize) as u32 }
+                    let bytes = 1 + self.dice.below(*bytes as usize) as u32;
+                    let is_limited = self.dice.below(3) == 0;
+                    let limit = is_limited.then(|| self.value(&Type::U64, usable, insts));
+                    Op::ReadBytes { address, bytes, limit }
                 }
             },
+            Type::Str { bytes } if *bytes > 8 && self.dice.below(8) == 0 => {
+                let [a, b] = [0, 1].map(|_| {
+                    let ty = Type::Str { bytes: bytes - 8 };
+                    self.value(&ty, usable, insts)
+                });
+                Op::StrCat { a, b }
+            }
             Type::Str { bytes } if self.dice.below(6) == 0 => {
                 self.part(*bytes - 1, usable).unwrap_or(Op::Str(String::new()))
             }
@@ -526,6 +542,21 @@ impl Maker<'_> {
             3 | 4 if ints > 0 => {
                 let (a, b) = (self.value(&Type::I64, usable, insts), self.value(&Type::I64, usable, insts));
                 Op::Cmp(self.dice.pick(&CmpOp::NAMES).0, a, b)
+            }
+            5 if self.dice.below(4) == 0 => {
+                let sizes = [string(self.menu, &mut self.dice), string(self.menu, &mut self.dice)];
+                let (a, b) = (self.value(&sizes[0], usable, insts), self.value(&sizes[1], usable, insts));
+                match self.dice.below(2) {
+                    0 => Op::StrFind { text: a, part: b },
+                    _ => Op::MemCmp { a, b, bytes: 1 + self.dice.below(40) as u32 },
+                }
+            }
+            5 if self.dice.below(4) == 0 => {
+                let [a, b] = [0, 1].map(|_| {
+                    let ty = bytes_of(&buffer(&mut self.dice));
+                    self.value(&ty, usable, insts)
+                });
+                Op::StrEq { a, b, negate: self.dice.below(2) == 0, first: None }
             }
             5 => {
                 let sizes = [string(self.menu, &mut self.dice), string(self.menu, &mut self.dice)];
