@@ -146,8 +146,14 @@ impl Spec {
         let shift = 64 - self.bits;
         let unsigned = bits << shift >> shift;
         let signed = ((bits << shift) as i64) >> shift;
+        // Most integers are printed as they are: into what is there, without memory of their own.
+        if self.width == 0 && self.precision.is_none() && matches!(self.conversion, 'd' | 'i' | 'u') {
+            let is_signed = self.conversion != 'u';
+            out.extend_from_slice(self.sign(is_signed && signed < 0, is_signed).as_bytes());
+            return decimal(out, if is_signed { signed.unsigned_abs() } else { unsigned });
+        }
         let (sign, digits) = match self.conversion {
-            'd' | 'i' => (self.sign(signed < 0), signed.unsigned_abs().to_string()),
+            'd' | 'i' => (self.sign(signed < 0, true), signed.unsigned_abs().to_string()),
             'x' => (if self.alternate && unsigned != 0 { "0x" } else { "" }, format!("{unsigned:x}")),
             'X' => (if self.alternate && unsigned != 0 { "0X" } else { "" }, format!("{unsigned:X}")),
             'o' => ("", format!("{unsigned:o}")),
@@ -166,15 +172,15 @@ impl Spec {
     }
 
     fn write_double(&self, out: &mut Vec<u8>, value: f64) {
-        let sign = self.sign(value.is_sign_negative());
+        let sign = self.sign(value.is_sign_negative(), true);
         let digits = double::digits(self.conversion, self.precision, self.alternate, value.abs());
         let fills = self.zero && !self.left && value.is_finite();
         let zeros = if fills { self.width.saturating_sub(sign.len() + digits.len()) } else { 0 };
         self.pad(out, format!("{sign}{}{digits}", "0".repeat(zeros)).as_bytes());
     }
 
-    fn sign(&self, is_negative: bool) -> &'static str {
-        match (is_negative, self.plus, self.blank) {
+    fn sign(&self, is_negative: bool, is_signed: bool) -> &'static str {
+        match (is_negative, self.plus && is_signed, self.blank && is_signed) {
             (true, _, _) => "-",
             (false, true, _) => "+",
             (false, false, true) => " ",
@@ -190,6 +196,20 @@ impl Spec {
         out.extend_from_slice(text);
         if self.left {
             out.resize(out.len() + blanks, b' ');
+        }
+    }
+}
+
+/// Appends a number's digits.
+fn decimal(out: &mut Vec<u8>, mut number: u64) {
+    // u64::MAX has 20.
+    let (mut digits, mut start) = ([0; 20], 20);
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.extend_from_slice(&digits[start..]);
         }
     }
 }
@@ -229,6 +249,10 @@ mod tests {
         check("%d", 5, "5");
         check("[%5d]", 5, "[    5]");
         check("[%-5d]", 5, "[5    ]");
+        check("%+d % d %+u", 5, "+5 % d %+u");
+        check("%d", i64::MIN, "-9223372036854775808");
+        check("%d %%", 0, "0 %");
+        check("%hhu", -1, "255");
         check("[%05d]", 5, "[00005]");
         check("[%05d]", -4, "[-0004]");
         check("%x", 255, "ff");

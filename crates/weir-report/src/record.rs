@@ -3,7 +3,7 @@
 //! In: a [`Schema`] and one record, with its header. Out: what it asks for. The layout is weir-event's. Bytes
 //! come from a segment that the traced process can write: whatever does not fit is [`Malformed`].
 
-use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Schema};
+use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Schema, Type};
 
 use crate::names::{Names, Seen, Symbols};
 use crate::value::{Malformed, Value, word};
@@ -137,6 +137,12 @@ fn field_bytes<'b>(bytes: &'b [u8], field: &Field) -> Result<&'b [u8], Malformed
     }
     let start = field.offset as usize;
     let need = start + field.ty.bytes() as usize;
+    // A record may end with the NUL of its last string.
+    if let Type::Str { .. } = field.ty
+        && let Some(rest @ [.., 0]) = bytes.get(start..).filter(|rest| start + rest.len() < need)
+    {
+        return Ok(rest);
+    }
     bytes.get(start..need).ok_or(Malformed::Short { need, have: bytes.len() })
 }
 
@@ -147,8 +153,6 @@ fn known(schema: &Schema, map: usize) -> Result<usize, Malformed> {
 
 #[cfg(test)]
 mod tests {
-    use weir_event::Type;
-
     use super::*;
     use crate::names::NoSymbols;
 
@@ -183,6 +187,12 @@ mod tests {
         let fields = [&(-2i64).to_le_bytes()[..], b"ab\0\0\0\0\0\0"].concat();
         check(&bytes(0, &fields), Ok(Decoded::Printf { to: &PrintTo::Output, format: "%d %s\n", args }));
         check(&bytes(1, &7i64.to_le_bytes()), Ok(Decoded::Exit { code: 7 }));
+        // With all of its last string, and with what it has of it.
+        for (text, want) in [(&b"ab\0"[..], "ab"), (b"\0", ""), (b"a\0b\0", "a")] {
+            let args = vec![Value::int(1), Value::str(want)];
+            let fields = [&1i64.to_le_bytes()[..], text].concat();
+            check(&bytes(0, &fields), Ok(Decoded::Printf { to: &PrintTo::Output, format: "%d %s\n", args }));
+        }
         check(&bytes(2, &[]), Ok(Decoded::Exit { code: 0 }));
     }
 
@@ -202,9 +212,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_the_schema_is_malformed() {
         check(&[], Err(Malformed::Short { need: 8, have: 0 }));
+        check(&bytes(0, &[0; 8]), Err(Malformed::Short { need: 24, have: 16 }));
         check(&bytes(5, &[]), Err(Malformed::Action { index: 5, actions: 5 }));
         check(&bytes(u32::MAX, &[]), Err(Malformed::Action { index: u32::MAX, actions: 5 }));
-        check(&bytes(0, &[0; 15]), Err(Malformed::Short { need: 24, have: 23 }));
+        check(&bytes(0, &[1; 15]), Err(Malformed::Short { need: 24, have: 23 }));
         check(&bytes(3, &[]), Err(Malformed::Map { map: 0, maps: 0 }));
         check(&bytes(4, &[0; 8]), Err(Malformed::Field { offset: 0 }));
         check(&[0, 0, 0, 0, 1, 0, 0, 0], Err(Malformed::Header { word: 1 }));

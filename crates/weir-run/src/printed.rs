@@ -23,12 +23,14 @@ const RECORDS_PER_ROUND: usize = 4096;
 pub(crate) struct Printed {
     shared: Rc<Shared>,
     ring: usize,
+    /// The last round left records in the ring.
+    has_more: bool,
 }
 
 impl Printed {
     pub(crate) fn new(shared: Rc<Shared>) -> Printed {
         let ring = shared.plan.compiled.ring as usize;
-        Printed { shared, ring }
+        Printed { shared, ring, has_more: false }
     }
 
     fn report_lost(&self, segment: &Segment, output: &mut Output) -> Result<(), Failure> {
@@ -63,9 +65,12 @@ impl Sink for Printed {
     fn read(&mut self, round: &mut Round<'_>) -> Result<(), Failure> {
         let (segment, output) = (round.segment, &mut *round.output);
         let began = now_ns();
+        let mut ring = segment.ring(self.ring);
+        self.has_more = true;
         for _ in 0..RECORDS_PER_ROUND {
-            let Some(record) = segment.ring(self.ring).next() else {
+            let Some(record) = ring.next() else {
                 output.symbols.note_drained(began);
+                self.has_more = false;
                 break;
             };
             output.record(segment, &record.bytes)?;
@@ -74,7 +79,11 @@ impl Sink for Printed {
     }
 
     fn until(&self, is_written: bool) -> Duration {
-        if is_written { READ_INTERVAL } else { Duration::MAX }
+        match is_written {
+            true if self.has_more => Duration::ZERO,
+            true => READ_INTERVAL,
+            false => Duration::MAX,
+        }
     }
 
     fn end(self: Box<Self>, round: &mut Round<'_>, ending: &Ending<'_>) -> Result<Finished, Failure> {

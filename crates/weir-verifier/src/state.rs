@@ -142,9 +142,9 @@ pub(crate) struct PacketAt {
 pub(crate) enum Join {
     /// Numbers that differ become their hull.
     Hull,
-    /// Numbers that differ become unknown.
+    /// Numbers that differ become unknown, unless one of the two holds the other.
     Unknown,
-    /// As `Unknown`, and other values that differ may not be read any more.
+    /// Numbers that differ become unknown, and other values that differ may not be read any more.
     Round,
 }
 
@@ -577,8 +577,16 @@ fn mixed(sum: u64, next: u64) -> u64 {
 fn join_values(mine: Value, theirs: Value, how: Join) -> Option<Value> {
     match (mine, theirs) {
         _ if mine == theirs => Some(mine),
-        (Value::Scalar(_), Value::Scalar(_)) if how != Join::Hull => Some(Value::Scalar(Scalar::UNKNOWN)),
-        (Value::Scalar(mine), Value::Scalar(theirs)) => Some(Value::Scalar(mine.join(theirs))),
+        (Value::Scalar(mine), Value::Scalar(theirs)) => {
+            let hull = mine.join(theirs);
+            // A bound that was just looked at (`if r5 > 8 { r5 = 8 }`) is one of the two.
+            let is_known = match how {
+                Join::Hull => true,
+                Join::Unknown => hull == mine || hull == theirs,
+                Join::Round => false,
+            };
+            Some(Value::Scalar(if is_known { hull } else { Scalar::UNKNOWN }))
+        }
         // What both know to be inside is inside.
         (Value::Packet(mine), Value::Packet(theirs))
             if mine == (PacketAt { range: mine.range, ..theirs }) =>

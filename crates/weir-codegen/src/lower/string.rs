@@ -46,12 +46,7 @@ impl<'a> Lower<'a> {
             }
             Op::ReadStr { address, limit } => {
                 self.zero(to, bytes);
-                let size = self.read_size(*limit, have);
-                let address = match self.src(*address) {
-                    Src::Imm(imm) => Arg::Imm(imm),
-                    Src::Reg(reg) => Arg::Reg(reg),
-                };
-                self.call(helper::PROBE_READ_USER_STR, &[Arg::Place(to), size, address]);
+                self.read_string(*address, *limit, have, to);
             }
             Op::ReadBytes { address, bytes: read, limit } => {
                 // What is read fills all but the last word's end.
@@ -68,6 +63,16 @@ impl<'a> Lower<'a> {
             }
             other => unreachable!("{other:?} gives no string that is computed late"),
         }
+    }
+
+    /// Reads a string of at most `have` bytes. r0: how many it has with its NUL, or an error.
+    pub(super) fn read_string(&mut self, address: Value, limit: Option<Value>, have: u32, to: Place) {
+        let size = self.read_size(limit, have);
+        let address = match self.src(address) {
+            Src::Imm(imm) => Arg::Imm(imm),
+            Src::Reg(reg) => Arg::Reg(reg),
+        };
+        self.call(helper::PROBE_READ_USER_STR, &[Arg::Place(to), size, address]);
     }
 
     /// The lesser of an unsigned integer and `most`, as the verifier must see.

@@ -309,12 +309,10 @@ mod tests {
                 "-ftext",
                 "--compat=0.26",
                 "--all-processes",
-                "--param",
-                "aa=20",
-                "--param",
-                "bb",
+                "--param=aa=20",
+                "--param=bb",
+                "--argument=p2",
                 "p1",
-                "p2",
             ],
         );
     }
