@@ -11,12 +11,13 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 25] = [
+const MAY_USE: [(&str, &[&str]); 26] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-event", &[]),
     ("weir-ir", &["weir-source", "weir-event"]),
-    ("weir-script", &["weir-source", "weir-ir", "weir-event"]),
+    ("weir-header", &["weir-source", "weir-ir", "weir-event"]),
+    ("weir-script", &["weir-source", "weir-header", "weir-ir", "weir-event"]),
     ("weir-filter", &["weir-source", "weir-ir", "weir-event"]),
     ("weir-codegen", &["weir-ir", "weir-ebpf", "weir-event"]),
     ("weir-verifier", &["weir-ebpf"]),
@@ -68,6 +69,7 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-ebpf",
     "weir-event",
     "weir-ir",
+    "weir-header",
     "weir-script",
     "weir-filter",
     "weir-codegen",

@@ -34,7 +34,6 @@ use weir_source::{Diagnostic, Severity, Span};
 use crate::Options;
 use crate::ast::{Clause, MapDeclaration, Name, Script};
 use crate::attach::{self, Attach, Fault};
-use crate::c;
 use crate::config::{self, Settings};
 use crate::limits;
 use crate::types::describe;
@@ -102,8 +101,8 @@ pub(crate) fn check(
     }
     let attached = attach_all(script, options, &settings, world, &mut fixed);
     let (declarations, faults) = match script.c.is_empty() && options.headers.is_empty() {
-        true => (c::Declarations::plain(), Vec::new()),
-        false => c::read(&script.c, &options.headers, world),
+        true => (weir_header::Declarations::plain(), Vec::new()),
+        false => weir_header::read(&script.c, &options.headers, world),
     };
     fixed.extend(faults);
     let known = Known {

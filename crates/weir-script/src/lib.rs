@@ -18,7 +18,6 @@ mod lexer;
 mod unsupported;
 
 pub mod ast;
-mod c;
 mod parser;
 
 mod expand;

@@ -25,6 +25,9 @@ pub(crate) const DIAGNOSTICS_GATHERED_MAX: usize = 10 * DIAGNOSTICS_MAX;
 /// read; each further one a link in a chain of maps that are read above their assignment (bpftrace: 10).
 pub(crate) const INFERENCE_ROUNDS_MAX: usize = 16;
 
+/// Stars and brackets after the name of a type.
+pub(crate) const ARRAY_SUFFIXES_MAX: usize = 100;
+
 /// Script maps.
 pub(crate) const MAPS_MAX: usize = 256;
 
@@ -77,9 +80,10 @@ pub(crate) const UNROLL_RANGE: (i128, i128) = (1, 100);
 /// Sites of one script, unless `max_probes` says otherwise (bpftrace's default).
 pub(crate) const MAX_PROBES_DEFAULT: u64 = 1024;
 
-/// Sites that `probe == "…"` or `func == "…"` may stand for in one comparison.
 /// Ways in which the arguments of one clause's static probes may lie: each is a program of its own.
 pub(crate) const ARGUMENT_SHAPES_MAX: usize = 64;
+
+/// Sites that `probe == "…"` or `func == "…"` may stand for in one comparison.
 pub(crate) const SITE_COMPARISONS_MAX: usize = 64;
 
 /// The shortest period of an interval probe: the controller could not keep a shorter one.
@@ -87,25 +91,6 @@ pub(crate) const INTERVAL_PERIOD_NS_MIN: u64 = 1_000;
 
 /// Bytes of `comm`.
 pub(crate) const COMM_BYTES: u32 = 16;
-
-/// Tokens of C text that one script reads, in headers and out of macros.
-pub(crate) const C_TOKENS_MAX: u32 = 1 << 20;
-
-/// Tokens that one macro may become where it is to be a constant.
-pub(crate) const C_MACRO_TOKENS_MAX: u32 = 1 << 14;
-
-/// Levels of brackets, declarators, conditions and macros in C text.
-pub(crate) const C_NESTING_MAX: u32 = 100;
-
-/// Headers within headers, and headers in all.
-pub(crate) const C_INCLUDE_DEPTH_MAX: usize = 100;
-pub(crate) const C_INCLUDES_MAX: u32 = 2_000;
-
-/// Members of a record, and values of an enumeration.
-pub(crate) const C_MEMBERS_MAX: usize = 1 << 14;
-
-/// The largest alignment.
-pub(crate) const C_ALIGN_MAX: u32 = 1 << 16;
 
 const _: () = assert!(SCRIPT_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(MAX_STRLEN_RANGE.1 < VALUE_BYTES_MAX as u64);

@@ -368,7 +368,9 @@ mod tests {
 
     #[test]
     fn records_have_the_members_that_the_kernel_says() {
-        let Some(kernel) = KernelTypes::read() else { return testkit::skip::skip("weir-run::kernel-types", "this kernel has no BTF") };
+        let Some(kernel) = KernelTypes::read() else {
+            return testkit::skip::skip("weir-run::kernel-types", "this kernel has no BTF");
+        };
         let mut types = CTypes::default();
         let task = kernel.named("struct task_struct", &mut types).unwrap();
         let CType::Named { place: Some(place), bytes: Some(bytes), .. } = types.get(task).clone() else {

@@ -6,13 +6,13 @@ use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, MapRef, Name};
 use crate::builtin::{self, Place};
-use crate::c::Named;
 use crate::check::constant::param_number;
 use crate::check::{Checker, NameComparison, constant, constant_string};
 use crate::check::{argument, memory};
 use crate::limits;
 use crate::types::{self, Ty, describe, describe_one};
 use crate::unsupported::{self, Kind};
+use weir_header::Named;
 use weir_source::nearest;
 
 impl Checker<'_> {

@@ -13,7 +13,6 @@ use weir_source::{Span, nearest};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, Name, TypeBase, TypeName, TypeSuffix};
 use crate::builtin;
-use crate::c;
 use crate::check::{Checker, constant};
 use crate::limits;
 use crate::types::{self, Ty, describe_one};
@@ -25,7 +24,7 @@ impl Checker<'_> {
             TypeBase::Int(ty) => {
                 self.types.add(CType::Int { bytes: (ty.bits / 8) as u8, signed: ty.signed, is_char: false })
             }
-            TypeBase::Basic(words) => match c::basic(&words.split(' ').collect::<Vec<_>>()) {
+            TypeBase::Basic(words) => match weir_header::basic(&words.split(' ').collect::<Vec<_>>()) {
                 Some(ty) => self.types.add(ty),
                 None => {
                     self.error(name.span, &format!("`{words}` is no type"), "such as `unsigned long`");

@@ -8,11 +8,11 @@ use weir_event::ctype::{Bits, CType, CTypes, TypeId};
 use weir_ir::{BinOp, CmpOp, Op, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeBase, TypeName};
-use crate::c::Named;
 use crate::check::constant;
 use crate::lower::Lowering;
 use crate::lower::expr::Operand;
 use crate::types;
+use weir_header::Named;
 
 /// Something that has bytes.
 #[derive(Clone, Copy)]

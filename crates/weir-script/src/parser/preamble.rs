@@ -1,4 +1,4 @@
-//! C text before the probes: where it begins and ends. What it means is read in [`crate::c`].
+//! C text before the probes: where it begins and ends. What it means is read in [`weir_header`].
 
 use weir_source::Span;
 

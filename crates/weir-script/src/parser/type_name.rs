@@ -3,10 +3,10 @@
 use weir_source::Span;
 
 use crate::ast::{INT_TYPES, Name, TypeBase, TypeName, TypeSuffix};
-use crate::c::{is_basic, is_plain_typedef};
 use crate::limits;
 use crate::parser::Parser;
 use crate::token::TokenKind;
+use weir_header::{is_basic, is_plain_typedef};
 
 impl Parser<'_> {
     /// True where a `(` is next and a cast's type in it: `(uint8)`, `(struct a *)`, `(size_t)$x`.
@@ -68,7 +68,7 @@ impl Parser<'_> {
                 break;
             }
             end = next;
-            if suffixes.len() > limits::C_NESTING_MAX as usize {
+            if suffixes.len() > limits::ARRAY_SUFFIXES_MAX {
                 self.fault(
                     start,
                     "the type has too many `*` and `[…]`",

@@ -3,9 +3,9 @@
 use weir_event::ctype::{CType, TypeId};
 
 use super::{Reader, Result};
-use crate::c::condition::evaluate;
-use crate::c::token::Token;
+use crate::condition::evaluate;
 use crate::limits;
+use crate::token::Token;
 
 /// What attributes say of a type or a member.
 #[derive(Clone, Copy, Default)]

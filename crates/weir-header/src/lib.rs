@@ -1,13 +1,15 @@
 //! C declarations → types: what stands before a script's probes, and the headers that it includes.
 //!
-//! No compiler is started. [`preprocess`] runs directives and macros, [`declare`] reads declarations and lays records out as
+//! [`read`] takes text and names of headers, whose text it asks of a [`World`]. No compiler is started. [`preprocess`] runs directives and macros, [`declare`] reads declarations and lays records out as
 //! System V's ABI for x86-64 does, with GCC's rules for bit-fields. Bodies of functions, and what has no type, are passed over.
 //!
 //! - What a header has and weir cannot read is remembered with its line, and reported when the script names it; in the script itself it is an error.
-//! - Text is hostile input: tokens, depth and includes have bounds ([`crate::limits`]).
+//! - Text is hostile input: tokens, depth and includes have bounds ([`limits`]).
 
+#![forbid(unsafe_code)]
 mod condition;
 mod declare;
+mod limits;
 mod preprocess;
 mod token;
 
@@ -17,15 +19,15 @@ use weir_event::ctype::{CTypes, TypeId};
 use weir_ir::World;
 use weir_source::{Diagnostic, Span};
 
-pub(crate) use crate::c::declare::{basic, is_basic, is_plain_typedef};
+pub use crate::declare::{basic, is_basic, is_plain_typedef};
 
-use crate::c::declare::Reader;
-use crate::c::preprocess::{Constant, Preprocessor};
+use crate::declare::Reader;
+use crate::preprocess::{Constant, Preprocessor};
 
 /// What C text has declared.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(crate) struct Declarations {
-    pub(crate) types: CTypes,
+pub struct Declarations {
+    pub types: CTypes,
     /// `typedef` names.
     typedefs: HashMap<String, TypeId>,
     /// `struct request` and the like.
@@ -42,7 +44,7 @@ pub(crate) struct Declarations {
 
 /// What a name stands for.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Named<'a> {
+pub enum Named<'a> {
     Number(i128),
     Text(&'a str),
     /// A macro that is neither; its text.
@@ -51,22 +53,22 @@ pub(crate) enum Named<'a> {
 
 impl Declarations {
     /// What scripts may name without any C text.
-    pub(crate) fn plain() -> Declarations {
+    pub fn plain() -> Declarations {
         declare::plain()
     }
 
     /// The type of a `typedef`, or of a macro that stands for one.
-    pub(crate) fn typedef(&self, name: &str) -> Option<TypeId> {
+    pub fn typedef(&self, name: &str) -> Option<TypeId> {
         self.typedefs.get(name).copied()
     }
 
     /// All of them.
-    pub(crate) fn typedefs(&self) -> impl Iterator<Item = &str> {
+    pub fn typedefs(&self) -> impl Iterator<Item = &str> {
         self.typedefs.keys().map(String::as_str)
     }
 
     /// The type of a tag, with its keyword, or why it could not be read.
-    pub(crate) fn tag(&self, name: &str) -> Option<Result<TypeId, &str>> {
+    pub fn tag(&self, name: &str) -> Option<Result<TypeId, &str>> {
         match self.faults.get(name) {
             Some(fault) => Some(Err(fault)),
             None => self.tags.get(name).map(|id| Ok(*id)),
@@ -74,7 +76,7 @@ impl Declarations {
     }
 
     /// What a macro or a value of an enumeration stands for.
-    pub(crate) fn named(&self, name: &str) -> Option<Named<'_>> {
+    pub fn named(&self, name: &str) -> Option<Named<'_>> {
         match self.macros.get(name) {
             Some(Constant::Number(value)) => return Some(Named::Number(*value)),
             Some(Constant::Text(text)) => return Some(Named::Text(text)),
@@ -85,13 +87,13 @@ impl Declarations {
     }
 
     /// Names that stand for numbers or text.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.macros.keys().chain(self.enumerators.keys()).map(String::as_str)
     }
 }
 
 /// Reads C text, whose offsets are those of the script, after these headers.
-pub(crate) fn read(text: &str, headers: &[String], world: &dyn World) -> (Declarations, Vec<Diagnostic>) {
+pub fn read(text: &str, headers: &[String], world: &dyn World) -> (Declarations, Vec<Diagnostic>) {
     let mut reader = Reader::new(Preprocessor::new(text, headers, world));
     reader.read();
     reader.finish()

@@ -9,10 +9,10 @@ use std::rc::Rc;
 use weir_ir::World;
 use weir_source::{Diagnostic, Span};
 
-use crate::c::condition::{Int, Names, evaluate, evaluate_directive};
-use crate::c::fault;
-use crate::c::token::{Lexer, Token, TokenKind, unquoted};
+use crate::condition::{Int, Names, evaluate, evaluate_directive};
+use crate::fault;
 use crate::limits;
+use crate::token::{Lexer, Token, TokenKind, unquoted};
 
 /// A macro that stands for one value.
 #[derive(Clone, PartialEq, Debug)]

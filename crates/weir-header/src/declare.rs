@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use weir_event::ctype::{CType, CTypes, Enum, Record, TypeId};
 use weir_source::{Diagnostic, Span, nearest};
 
-use crate::c::condition::{Cast, Int, Names, evaluate};
-use crate::c::preprocess::Preprocessor;
-use crate::c::token::{Token, TokenKind};
-use crate::c::{Declarations, fault};
+use crate::condition::{Cast, Int, Names, evaluate};
 use crate::limits;
+use crate::preprocess::Preprocessor;
+use crate::token::{Token, TokenKind};
+use crate::{Declarations, fault};
 
 mod attributes;
 mod layout;
@@ -115,17 +115,17 @@ const BASIC: [&str; 21] = [
 ];
 
 /// True for a word that C's types without a name of their own are made of.
-pub(crate) fn is_basic(word: &str) -> bool {
+pub fn is_basic(word: &str) -> bool {
     BASIC.contains(&word)
 }
 
 /// True for a `typedef`'s name that every script has.
-pub(crate) fn is_plain_typedef(word: &str) -> bool {
+pub fn is_plain_typedef(word: &str) -> bool {
     TYPEDEFS.iter().any(|(name, _, _)| *name == word)
 }
 
 /// The type that such words stand for together; none where they do not go together.
-pub(crate) fn basic(words: &[&str]) -> Option<CType> {
+pub fn basic(words: &[&str]) -> Option<CType> {
     let count = |word: &str| words.iter().filter(|other| **other == word).count();
     let has = |word: &str| count(word) > 0;
     let unsigned = has("unsigned");

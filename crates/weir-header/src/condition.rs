@@ -1,7 +1,7 @@
 //! Integer constant expressions: of `#if`, of enumerations and the sizes of arrays, and of macros.
 
-use crate::c::token::{Token, TokenKind, integer, unquoted};
 use crate::limits;
+use crate::token::{Token, TokenKind, integer, unquoted};
 
 /// An integer with its type: C's arithmetic is done in `int`, `unsigned`, `long` or `unsigned long`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
