@@ -65,13 +65,13 @@ impl<'a> Lower<'a> {
         self.zero(Place::Object(out, first as i32), room - first);
         let from = self.string_object(b);
         let length = self.length_in(out, first);
-        let (to, fits) = (self.fresh(), self.label());
-        self.branch(jmp::JLE, length, Src::Imm(first as i32), fits);
-        self.mov_imm(length, first as i32);
-        self.insts.push(Inst::Label(fits));
+        let (to, above) = (self.fresh(), self.label());
+        // Never taken: it says to any verifier that there is room behind the first.
+        self.branch(jmp::JGT, length, Src::Imm(first as i32), above);
         self.address(to, Place::Object(out, 0));
         self.alu(alu::ADD, to, Src::Reg(length));
         self.copy(Place::Reg(to, 0), Place::Object(from, 0), second);
+        self.insts.push(Inst::Label(above));
         self.touch(from);
         if bytes < first + second {
             // What is cut off ends with a NUL.
