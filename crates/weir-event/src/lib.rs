@@ -105,6 +105,10 @@ pub enum Word {
     User,
     /// The 6 bytes of a MAC address, the first lowest.
     Mac,
+    /// The name of the process with this id.
+    Process,
+    /// The path of the control group of version 2 with this number.
+    Cgroup,
     /// Nanoseconds of CLOCK_MONOTONIC: the local time then.
     Time {
         /// As strftime(3) has it.
@@ -114,12 +118,14 @@ pub enum Word {
 
 impl Word {
     /// Those without a format, each with its name in the IR's text form.
-    pub const NAMES: [(Word, &'static str); 5] = [
+    pub const NAMES: [(Word, &'static str); 7] = [
         (Word::Errno, "errno"),
         (Word::Signal, "signal"),
         (Word::Syscall, "syscall"),
         (Word::User, "user"),
         (Word::Mac, "mac"),
+        (Word::Process, "process"),
+        (Word::Cgroup, "cgroup"),
     ];
 }
 

@@ -463,9 +463,11 @@ impl<'a> FunctionCheck<'a> {
             }
             Op::StrEq { first: Some(0), .. } => Err("a look at no byte".into()),
             Op::StrEq { a, b, first, .. } => {
-                let are_buffers = [a, b]
-                    .iter()
-                    .all(|value| matches!(self.function.ty(**value), Type::Object { ty: CTypes::VOID, .. }));
+                let are_buffers = match [a, b].map(|value| self.function.ty(*value)) {
+                    [Type::Object { ty: CTypes::VOID, .. }, Type::Object { ty: CTypes::VOID, .. }] => true,
+                    [Type::Object { bytes: a, .. }, Type::Object { bytes: b, .. }] => a == b,
+                    _ => false,
+                };
                 if !are_buffers || first.is_some() {
                     self.want_str(*a)?;
                     self.want_str(*b)?;

@@ -302,7 +302,7 @@ pub enum Op {
     Bin(BinOp, Value, Value),
     /// Of two integers; of two `Probe` or two `Func` values only `Eq` and `Ne`. The result is an integer.
     Cmp(CmpOp, Value, Value),
-    /// Equality of two strings, up to the first NUL, or of two buffers: 1 if equal (or, with `negate`, if not).
+    /// Equality of two strings, up to the first NUL, or of two buffers or arrays: 1 if equal (or, with `negate`, if not).
     StrEq {
         a: Value,
         b: Value,

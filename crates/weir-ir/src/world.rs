@@ -249,6 +249,12 @@ pub trait World {
         None
     }
 
+    /// The number of the control group whose folder this is.
+    fn cgroup(&self, path: &str) -> Option<u64> {
+        let _ = path;
+        None
+    }
+
     /// Processors that the machine may have.
     fn cpus(&self) -> u32 {
         1

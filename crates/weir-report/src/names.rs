@@ -23,6 +23,12 @@ pub trait Symbols {
     /// The name of the user with this id.
     fn user(&self, id: u32) -> Option<String>;
 
+    /// The name of the process with this id.
+    fn process(&self, pid: u32) -> Option<String>;
+
+    /// The path of the control group of version 2 with this number.
+    fn cgroup(&self, number: u64) -> Option<String>;
+
     /// What strftime(3) makes of the local time at so many nanoseconds of CLOCK_MONOTONIC.
     fn time(&self, format: &str, at_ns: u64) -> String;
 }
@@ -68,6 +74,14 @@ impl Symbols for NoSymbols {
         None
     }
 
+    fn process(&self, _: u32) -> Option<String> {
+        None
+    }
+
+    fn cgroup(&self, _: u64) -> Option<String> {
+        None
+    }
+
     fn time(&self, format: &str, _: u64) -> String {
         format.to_owned()
     }
@@ -105,6 +119,8 @@ impl Names<'_> {
             Word::Syscall => isa::native::syscall(value).map(str::to_owned),
             Word::Mac => Some(words::mac(value)),
             Word::User => u32::try_from(value).ok().and_then(|id| self.symbols.user(id)),
+            Word::Process => u32::try_from(value).ok().and_then(|pid| self.symbols.process(pid)),
+            Word::Cgroup => self.symbols.cgroup(value),
             Word::Time { format } => Some(self.symbols.time(format, value)),
         };
         Value::Str(name.unwrap_or_else(|| (value as i64).to_string()).into_bytes())
@@ -162,6 +178,14 @@ mod tests {
             (id == 0).then(|| "root".to_owned())
         }
 
+        fn process(&self, pid: u32) -> Option<String> {
+            (pid == 7).then(|| "a".to_owned())
+        }
+
+        fn cgroup(&self, number: u64) -> Option<String> {
+            (number == 1).then(|| "unified:/".to_owned())
+        }
+
         fn time(&self, format: &str, at_ns: u64) -> String {
             format!("{format} of {at_ns}")
         }
@@ -169,6 +193,17 @@ mod tests {
 
     fn names() -> Names<'static> {
         Names { sites: &[], types: &NO_TYPES, symbols: &Known, seen: Seen::Now }
+    }
+
+    #[test]
+    fn numbers_of_processes_and_groups_have_names() {
+        let check =
+            |of: Word, number: u64, want: &str| assert_eq!(names().word(&of, number), Value::str(want));
+        check(Word::Process, 7, "a");
+        check(Word::Process, 8, "8");
+        check(Word::Process, u64::MAX, "-1");
+        check(Word::Cgroup, 1, "unified:/");
+        check(Word::Cgroup, 2, "2");
     }
 
     #[track_caller]

@@ -20,12 +20,26 @@ const CONVERSIONS: &str = "aAbBCdDeFgGhHIjklmMnpPRsStTuUVwWyYzZ%";
 
 /// That of a moment on CLOCK_MONOTONIC, by the difference that the clocks have now.
 pub(crate) fn of_monotonic(format: &str, at_ns: u64) -> String {
-    let now = ZonedDateTime::now();
-    let ago = i128::from(now_ns()) - i128::from(at_ns);
+    let (now, now_ns) = both_clocks();
+    let ago = i128::from(now_ns) - i128::from(at_ns);
     let ago = ago.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     let ago = SignedDuration::from_nanos(ago);
     // What lies further away than times go prints as now.
     at(&now.checked_sub(ago).unwrap_or(now), format)
+}
+
+/// The same moment on both clocks. The first time takes milliseconds: the time zone is read.
+fn both_clocks() -> (ZonedDateTime, u64) {
+    const APART_NS: u64 = 20_000;
+    for _ in 0..3 {
+        let before = now_ns();
+        let now = ZonedDateTime::now();
+        let after = now_ns();
+        if after.saturating_sub(before) < APART_NS {
+            return (now, before.midpoint(after));
+        }
+    }
+    (ZonedDateTime::now(), now_ns())
 }
 
 /// This moment's.

@@ -5,11 +5,13 @@
 //! address was read that nothing is known of, and at the end: what came and went in between has no names.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use weir_codegen::Compiled;
-use weir_event::{Action, MapValue, Schema, StackId, StackMode, Type};
+use weir_event::{Action, MapValue, Schema, StackId, StackMode, Type, Word};
 use weir_probe::target;
 use weir_report::{Seen, Symbol};
 use weir_symbols::VirtAddr;
@@ -26,6 +28,12 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// How soon an address that nothing is known of makes it look again.
 const LOOK_AGAIN_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Numbers of control groups whose paths are remembered, and folders that are looked at for one.
+const CGROUPS_MAX: usize = 1024;
+/// Processes whose names are remembered.
+const NAMES_MAX: usize = 1 << 16;
+const CGROUPS_LOOKED_AT_MAX: usize = 1 << 16;
+
 #[derive(Debug)]
 pub(crate) struct ProcessSymbols {
     history: RefCell<History>,
@@ -40,6 +48,12 @@ pub(crate) struct ProcessSymbols {
     /// Addresses without a name because of a file that was replaced, or several that it could be.
     replaced: Cell<u64>,
     ambiguous: Cell<u64>,
+    /// Some value of the script is a process's name.
+    wants_names: bool,
+    /// Names of the traced processes, and when they were looked at: what has ended keeps its last one.
+    names: RefCell<BTreeMap<i32, (Instant, String)>>,
+    /// Paths of control groups by their numbers, once asked for.
+    cgroups: RefCell<BTreeMap<u64, Option<String>>>,
 }
 
 impl ProcessSymbols {
@@ -52,12 +66,20 @@ impl ProcessSymbols {
             drained_ns: Cell::new(0),
             replaced: Cell::new(0),
             ambiguous: Cell::new(0),
+            wants_names: types(&compiled.schema)
+                .flat_map(weir_ir::leaves)
+                .any(|leaf| *leaf == Type::Word(Word::Process)),
+            names: RefCell::default(),
+            cgroups: RefCell::default(),
         }
     }
 
     /// Looks at those of the traced processes at which it is time to; each comes with whether it has ended.
     pub(crate) fn look_at(&self, processes: impl Iterator<Item = (i32, bool)>) {
         for (pid, has_ended) in processes {
+            if !has_ended {
+                self.note_name(pid);
+            }
             match has_ended {
                 true => self.ended(pid),
                 false => self.look_after(pid, LOOK_INTERVAL),
@@ -67,6 +89,7 @@ impl ProcessSymbols {
 
     /// Looks at a process at once: it has loaded or is unloading something, or it is about to end.
     pub(crate) fn look(&self, pid: i32) {
+        self.note_name(pid);
         self.look_after(pid, Duration::ZERO);
     }
 
@@ -99,6 +122,17 @@ impl ProcessSymbols {
             (losses.perf_maps_refused, "perf maps are of another owner, or older than their process".into()),
             (losses.perf_lines, "lines of perf maps could not be read".into()),
         ]
+    }
+
+    fn note_name(&self, pid: i32) {
+        let mut names = self.names.borrow_mut();
+        let is_due = names.get(&pid).is_none_or(|(at, _)| at.elapsed() >= LOOK_INTERVAL);
+        if !self.wants_names || !is_due || names.len() >= NAMES_MAX {
+            return;
+        }
+        if let Some(name) = name_of(pid) {
+            names.insert(pid, (Instant::now(), name));
+        }
     }
 
     fn ended(&self, pid: i32) {
@@ -179,9 +213,55 @@ impl weir_report::Symbols for Over<'_> {
         nix::unistd::User::from_uid(id.into()).ok().flatten().map(|user| user.name)
     }
 
+    fn process(&self, pid: u32) -> Option<String> {
+        let pid = i32::try_from(pid).ok()?;
+        let noted = || self.symbols.names.borrow().get(&pid).map(|(_, name)| name.clone());
+        name_of(pid).or_else(noted)
+    }
+
+    fn cgroup(&self, number: u64) -> Option<String> {
+        let mut known = self.symbols.cgroups.borrow_mut();
+        if let Some(path) = known.get(&number) {
+            return path.clone();
+        }
+        let path = cgroup_path(number);
+        if known.len() < CGROUPS_MAX {
+            known.insert(number, path.clone());
+        }
+        path
+    }
+
     fn time(&self, format: &str, at_ns: u64) -> String {
         local_time::of_monotonic(format, at_ns)
     }
+}
+
+fn name_of(pid: i32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    Some(name.trim_end_matches('\n').to_owned())
+}
+
+/// Where the hierarchy of version 2 is mounted, alone or beside those of version 1.
+const CGROUP_ROOTS: [&str; 2] = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+
+/// The folder that has this number as its inode, as bpftrace writes it: `unified:/user.slice`.
+fn cgroup_path(number: u64) -> Option<String> {
+    let root = CGROUP_ROOTS.into_iter().find(|root| Path::new(root).join("cgroup.controllers").exists())?;
+    let (mut open, mut looked) = (VecDeque::from([PathBuf::from(root)]), 0);
+    while let Some(folder) = open.pop_front() {
+        looked += 1;
+        let metadata = folder.symlink_metadata().ok();
+        if metadata.is_some_and(|metadata| metadata.ino() == number) {
+            let path = folder.strip_prefix(root).unwrap_or(&folder);
+            return Some(format!("unified:/{}", path.display()));
+        }
+        if looked == CGROUPS_LOOKED_AT_MAX {
+            break;
+        }
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        open.extend(entries.filter(|entry| entry.file_type().is_ok_and(|ty| ty.is_dir())).map(|e| e.path()));
+    }
+    None
 }
 
 /// Whether code can be there. A chain of frame pointers that leads through functions without them ends in other words, as a rule in small numbers;

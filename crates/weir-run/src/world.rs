@@ -471,6 +471,11 @@ impl World for Binaries {
         self.kernel()?.constant(name)
     }
 
+    fn cgroup(&self, path: &str) -> Option<u64> {
+        let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir)?;
+        Some(std::os::unix::fs::MetadataExt::ino(&metadata))
+    }
+
     fn cpus(&self) -> u32 {
         weir_rt::local::possible_cpus()
     }

@@ -37,7 +37,11 @@ pub enum FunctionKind {
     Str,
     Delete,
     HasKey,
+    Find,
     Len,
+    Pton,
+    Cgroupid,
+    CgroupPath,
     Strlen,
     Strcap,
     Strstr,
@@ -158,6 +162,21 @@ pub const VARIABLES: &[Variable] = &[
         place: Place::Anywhere,
         doc: "Name of the thread, at most 15 characters.",
     },
+    number("leader_tid", Builtin::Pid, "Id of the process's main thread, which is that of the process."),
+    Variable {
+        name: "leader_comm",
+        ir: Builtin::Pid,
+        ty: Type::Word(Word::Process),
+        place: Place::Anywhere,
+        doc: "Name of the process's main thread, looked up when it is printed; the last that weir saw, where it is gone by then.",
+    },
+    Variable {
+        name: "pcomm",
+        ir: Builtin::Pid,
+        ty: Type::Word(Word::Process),
+        place: Place::Anywhere,
+        doc: "The same: bpftrace has both names. `comm(pid)` is that of another process.",
+    },
     number("cpu", Builtin::Cpu, "Number of the CPU that the thread runs on."),
     number("uid", Builtin::Uid, "Real user id of the process."),
     number("gid", Builtin::Gid, "Real group id of the process."),
@@ -240,7 +259,18 @@ pub const VARIABLES: &[Variable] = &[
         place: Place::Anywhere,
         doc: "Full name of the probe, such as `uprobe:/usr/bin/bash:readline`.",
     },
+    Variable {
+        name: PROBE_TYPE,
+        // Known when the clause is lowered: a constant.
+        ir: Builtin::Probe,
+        ty: Type::Str { bytes: limits::COMM_BYTES },
+        place: Place::Anywhere,
+        doc: "Kind of the probe: `uprobe`, `uretprobe`, `usdt`, `interval`; of `BEGIN` and `END` `special`.",
+    },
 ];
+
+/// The word for a probe's kind.
+pub(crate) const PROBE_TYPE: &str = "probetype";
 
 pub const FUNCTIONS: &[Function] = &[
     Function {
@@ -298,6 +328,13 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (2, 2),
         signature: "has_key(@map, key)",
         doc: "1 if the map has the key, else 0.",
+    },
+    Function {
+        name: "find",
+        kind: FunctionKind::Find,
+        arity: (3, 3),
+        signature: "find(@map, key, $value)",
+        doc: "1 if the map has the key, whose value the variable then has; else 0, and the variable stays as it is.",
     },
     Function {
         name: "len",
@@ -494,6 +531,27 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (1, 2),
         signature: "ntop([family, ]address)",
         doc: "An internet address: of an integer or 4 bytes IPv4, of 16 bytes IPv6; in network order, as it lies in memory.",
+    },
+    Function {
+        name: "pton",
+        kind: FunctionKind::Pton,
+        arity: (1, 1),
+        signature: "pton(\"address\")",
+        doc: "The 4 or 16 bytes of an internet address, as they lie in memory: `$p->addr == pton(\"127.0.0.1\")`.",
+    },
+    Function {
+        name: "cgroupid",
+        kind: FunctionKind::Cgroupid,
+        arity: (1, 1),
+        signature: "cgroupid(\"path\")",
+        doc: "The number of the control group that has this folder, a constant: `cgroup == cgroupid(\"/sys/fs/cgroup/system.slice\")`.",
+    },
+    Function {
+        name: "cgroup_path",
+        kind: FunctionKind::CgroupPath,
+        arity: (1, 2),
+        signature: "cgroup_path(cgroup[, \"unified\"])",
+        doc: "The path of the control group (version 2) with a number, looked up when it is printed: `unified:/system.slice`.",
     },
     Function {
         name: "macaddr",

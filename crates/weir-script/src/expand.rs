@@ -4,6 +4,7 @@
 //! names of other variables of the body become names that nothing else has. Each copy of a body has places of its own, behind the
 //! end of the text, by which the later stages keep what they find out; [`Origins`] leads back from them.
 
+mod find;
 mod origin;
 
 use std::collections::HashMap;
@@ -62,10 +63,7 @@ pub(crate) fn expand(mut script: Script, file: &SourceFile, world: &dyn World) -
     expander.refuse_doubles();
     clauses.append(&mut script.clauses);
     let frame = Frame::default();
-    script.clauses = match expander.definitions.is_empty() {
-        true => clauses,
-        false => clauses.into_iter().map(|clause| expander.clause(&frame, clause)).collect(),
-    };
+    script.clauses = clauses.into_iter().map(|clause| expander.clause(&frame, clause)).collect();
     maps.append(&mut script.maps);
     script.maps = maps;
     script.incomplete |= !expander.diagnostics.is_empty();
@@ -417,7 +415,10 @@ impl Expander {
                 if let Some(put) = self.call(frame, &function, &mut args, span) {
                     return put;
                 }
-                ExprKind::Call { function, args }
+                match find::entry(&function, &args, span) {
+                    Some(put) => return put,
+                    None => ExprKind::Call { function, args },
+                }
             }
             ExprKind::Variable(text) => {
                 let name = self.variable_name(frame, Name { text, span: expr.span });

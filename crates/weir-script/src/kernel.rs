@@ -217,9 +217,10 @@ impl Gives {
 
 /// Names that only programs in the kernel have: fewest and most arguments, and what they give.
 const NAMES: &[(&str, (usize, usize), Gives)] = &[
-    ("cgroup_path", (1, 2), Gives::Text),
+    ("cpid", (0, 0), Gives::Number),
     ("ctx", (0, 0), Gives::Context),
     ("curtask", (0, 0), Gives::Record("struct task_struct")),
+    ("has_cpid", (0, 0), Gives::Number),
     ("kaddr", (1, 1), Gives::Number),
     ("kptr", (1, 1), Gives::Argument),
     ("kstack", (0, 2), Gives::Stack),
@@ -227,6 +228,7 @@ const NAMES: &[(&str, (usize, usize), Gives)] = &[
     ("override", (1, 1), Gives::Nothing),
     ("path", (1, 2), Gives::Text),
     ("percpu_kaddr", (1, 2), Gives::Number),
+    ("ppid", (0, 1), Gives::Number),
     ("skboutput", (4, 4), Gives::Number),
     ("socket_cookie", (1, 1), Gives::Number),
     ("stack", (0, 2), Gives::Stack),

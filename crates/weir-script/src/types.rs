@@ -5,6 +5,8 @@
 //! division and remainder are signed (bpftrace divides unsigned and warns that the result is undefined).
 //! `>>` moves in zeros for both signs, as in bpftrace.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use weir_event::ctype::CTypes;
 use weir_event::{MapValue, Type, Word};
 use weir_ir::{BinOp, CmpOp};
@@ -158,6 +160,12 @@ pub(crate) fn text_of(count: u32, max_strlen: u32) -> Type {
     Type::Str { bytes: string_bytes(u64::from(length).min(limits::MAX_STRLEN_RANGE.1 - 1)) }
 }
 
+/// The bytes of an address in network order.
+pub(crate) fn address_bytes(text: &str) -> Option<Vec<u8>> {
+    let short = text.parse::<Ipv4Addr>().ok().map(|address| address.octets().to_vec());
+    short.or_else(|| text.parse::<Ipv6Addr>().ok().map(|address| address.octets().to_vec()))
+}
+
 /// A type as messages name it.
 pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
     match ty {
@@ -174,6 +182,8 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
             Word::Syscall => "system call name",
             Word::User => "user name",
             Word::Mac => "MAC address",
+            Word::Process => "process name",
+            Word::Cgroup => "control group path",
             Word::Time { .. } => "time",
         }
         .to_string(),

@@ -41,12 +41,15 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
     Unsupported { kind, name, hint }
 }
 
-const STACKS: &str = "`ustack` is the stack of the process";
+const STACKS: &str =
+    "weir takes no stacks of the kernel, with `--engine kernel` neither; `ustack` is that of the process";
 const KERNEL_PROBES: &str = "weir traces functions of processes: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`; `--dry-run` checks the rest of a script";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
-const KERNEL: &str = "weir runs inside the process and does not read kernel memory";
-const IDENTITY: &str = "`pid`, `tid`, `comm`, `uid`, `gid`, `cpu` and `cgroup` are there";
-const LATER: &str = "`printf` can print the number itself";
+const KERNEL: &str =
+    "it is of the kernel, whose memory weir reads with no engine, `--engine kernel` included";
+const PARENT: &str = "the process does not know it without a system call; `cat(\"/proc/%d/stat\", pid)` prints what the kernel says of it";
+const CHILD: &str = "a command that weir starts is the only process of the script: `pid` in its probes";
+const ADDRESS: &str = "where a symbol lies is another place in each process; take its address from an argument or `reg(\"ip\")`";
 const UNSAFE: &str = "weir does not act on the system it observes";
 const TYPES: &str = "`sizeof`, `offsetof` and casts are there";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
@@ -71,17 +74,14 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Operator, "typeinfo", TYPES),
     row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
-    row(Kind::Builtin, "cpid", IDENTITY),
+    row(Kind::Builtin, "cpid", CHILD),
+    row(Kind::Builtin, "has_cpid", CHILD),
     row(Kind::Builtin, "ctx", KERNEL),
     row(Kind::Builtin, "curtask", KERNEL),
-    row(Kind::Builtin, "ppid", IDENTITY),
-    row(Kind::Builtin, "pcomm", IDENTITY),
+    row(Kind::Builtin, "ppid", PARENT),
     row(Kind::Builtin, "kstack", STACKS),
     row(Kind::Builtin, "stack", STACKS),
-    row(Kind::Function, "cgroup_path", IDENTITY),
-    row(Kind::Function, "cgroupid", IDENTITY),
     row(Kind::Function, "debugf", "use `printf`"),
-    row(Kind::Function, "find", "use `has_key(@map, key)` and `@map[key]`"),
     row(Kind::Function, "kaddr", KERNEL),
     row(Kind::Function, "kptr", KERNEL),
     row(Kind::Function, "ksym", KERNEL),
@@ -90,12 +90,14 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "override", UNSAFE),
     row(Kind::Function, "path", KERNEL),
     row(Kind::Function, "percpu_kaddr", KERNEL),
-    row(Kind::Function, "pton", LATER),
     row(Kind::Function, "signal", UNSAFE),
-    row(Kind::Function, "skboutput", EVENTS),
+    row(Kind::Function, "kfunc_allowed", KERNEL),
+    row(Kind::Function, "kfunc_exist", KERNEL),
+    row(Kind::Function, "signal_thread", UNSAFE),
+    row(Kind::Function, "skboutput", KERNEL),
     row(Kind::Function, "socket_cookie", KERNEL),
     row(Kind::Function, "system", UNSAFE),
-    row(Kind::Function, "uaddr", LATER),
+    row(Kind::Function, "uaddr", ADDRESS),
     row(Kind::Function, "unwatch", EVENTS),
     row(Kind::Function, "uptr", "`str(p)` reads the target's memory"),
     row(Kind::Function, "write_user", UNSAFE),

@@ -64,6 +64,15 @@ impl Checker<'_> {
                 FunctionKind::SyscallName => self.word(name, &args[0], Word::Syscall),
                 FunctionKind::Strftime => self.strftime(args),
                 FunctionKind::Ntop => self.ntop(args),
+                FunctionKind::Pton => self.pton(call, &args[0]),
+                FunctionKind::Cgroupid => self.cgroupid(call, &args[0]),
+                FunctionKind::CgroupPath => self.cgroup_path(name, args),
+                FunctionKind::Find => {
+                    args.iter().for_each(|arg| self.look_over(arg));
+                    let message = "`find` takes a map without a key, a key, and a variable";
+                    self.error(call.span, message, "write `let $value; if (find(@map, key, $value)) { … }`");
+                    Ty::Value(Type::I64)
+                }
                 FunctionKind::Buf => self.buf(call, args),
                 FunctionKind::Macaddr => self.macaddr(&args[0]),
                 FunctionKind::Bswap => {
@@ -144,7 +153,7 @@ impl Checker<'_> {
     }
 
     /// A number that prints as what it stands for.
-    fn word(&mut self, function: &str, number: &Expr, word: Word) -> Ty {
+    pub(super) fn word(&mut self, function: &str, number: &Expr, word: Word) -> Ty {
         self.integer(number, &format!("`{function}`"));
         Ty::Value(Type::Word(word))
     }
@@ -456,6 +465,7 @@ impl Checker<'_> {
                     "clocks are monotonic, boot, tai and sw_tai",
                 ),
             },
+            ("comm", [pid]) => return self.word("comm", pid, Word::Process),
             (_, [first, ..]) => {
                 let message = format!("`{}` takes no argument", row.name);
                 self.error(first.span, &message, &format!("write `{}`", row.name));

@@ -1,5 +1,6 @@
 //! Expressions: the type of each, and whether its operands fit.
 
+use weir_event::ctype::{CType, TypeId};
 use weir_event::{MapValue, Type};
 use weir_ir::Builtin;
 use weir_source::{Diagnostic, Span};
@@ -182,6 +183,11 @@ impl Checker<'_> {
             (Type::Str { .. }, Type::Str { .. }) | (Type::Buffer { .. }, Type::Buffer { .. }) if equality => {
                 return Ty::Value(Type::I64);
             }
+            (Type::Object { ty: a, .. }, Type::Object { ty: b, .. })
+                if equality && self.are_arrays_alike(*a, *b) =>
+            {
+                return Ty::Value(Type::I64);
+            }
             (Type::Tuple(_), Type::Tuple(_)) if equality && are_comparable(left, right) => {
                 return Ty::Value(Type::I64);
             }
@@ -210,7 +216,9 @@ impl Checker<'_> {
             (Type::Tuple(_), _) | (_, Type::Tuple(_)) => {
                 "tuples of integers and strings can be compared with their like; else compare the parts: `$t.0`"
             }
-            (Type::Object { .. }, _) | (_, Type::Object { .. }) => "compare members or elements",
+            (Type::Object { .. }, _) | (_, Type::Object { .. }) => {
+                "arrays of integers can be compared with their like by `==` and `!=`; else compare members or elements"
+            }
             (Type::Usym | Type::Ustack(_), _) | (_, Type::Usym | Type::Ustack(_)) => {
                 "symbols and stacks are named when they are printed; compare addresses"
             }
@@ -218,6 +226,18 @@ impl Checker<'_> {
         };
         self.error(span, &message, hint);
         Ty::Unknown
+    }
+
+    /// Two arrays of as many integers of the same size.
+    fn are_arrays_alike(&self, left: TypeId, right: TypeId) -> bool {
+        let [left, right] = [left, right].map(|id| match self.types.get(id) {
+            CType::Array { element, count } => match self.types.get(*element) {
+                CType::Int { bytes, .. } => Some((*bytes, *count)),
+                _ => None,
+            },
+            _ => None,
+        });
+        left.is_some() && left == right
     }
 
     /// Doubles are compared, with each other and with constants; there is no arithmetic on them.

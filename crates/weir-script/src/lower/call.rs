@@ -92,6 +92,12 @@ impl Lowering<'_> {
                 self.word(&args[1], Word::Time { format: format.clone() })
             }
             Some(FunctionKind::Ntop) => self.ntop(args),
+            Some(FunctionKind::Pton) => self.pton(call, &args[0]),
+            Some(FunctionKind::CgroupPath) => self.word(&args[0], Word::Cgroup),
+            Some(FunctionKind::Cgroupid) => {
+                let number = self.checked.sizes[&call.span.start];
+                self.int(number as i64, Type::U64)
+            }
             Some(FunctionKind::Buf) => self.buf(args),
             Some(FunctionKind::Macaddr) => self.macaddr(&args[0]),
             Some(FunctionKind::Bswap) => {
@@ -136,6 +142,7 @@ impl Lowering<'_> {
                 };
                 Operand::one(self.blocks.value(Op::Builtin(op), Type::U64), Type::U64)
             }
+            None if name == "comm" && !args.is_empty() => self.word(&args[0], Word::Process),
             None if let Some(value) = self.named(name) => value,
             None => self.builtin(name),
             Some(other) => unreachable!("{other:?} gives no value"),

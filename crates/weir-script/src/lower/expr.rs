@@ -1,7 +1,7 @@
 //! Expressions and conditions.
 
 use weir_event::Type;
-use weir_ir::{BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Value};
+use weir_ir::{BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, UnaryOp};
 use crate::builtin;
@@ -34,6 +34,17 @@ impl Operand {
             Type::Pointer(_) => false,
             _ => unreachable!("the check lets only integers here, not {:?}", self.ty),
         }
+    }
+}
+
+/// What bpftrace calls the kind of a probe.
+fn kind_of(trigger: &Trigger) -> &'static str {
+    match trigger {
+        Trigger::Begin | Trigger::End => "special",
+        Trigger::Interval { .. } => "interval",
+        Trigger::Uretprobe { .. } => "uretprobe",
+        Trigger::Usdt { .. } => "usdt",
+        Trigger::Uprobe { .. } | Trigger::Session { .. } | Trigger::Filter => "uprobe",
     }
 }
 
@@ -143,6 +154,9 @@ impl Lowering<'_> {
             && let Some(argument) = self.target.arguments.get(&index).cloned()
         {
             return self.static_argument(&argument);
+        }
+        if name == builtin::PROBE_TYPE {
+            return self.string(kind_of(&self.target.trigger), Some(&row.ty));
         }
         let op = match (row.ir, self.target.probe_site) {
             (Builtin::Probe, Some(site)) => Op::Int(site as i64),
@@ -329,7 +343,9 @@ impl Lowering<'_> {
                 let right = self.double_of(right, right_constant);
                 self.double_compare(op, &left, &right)
             }
-            Type::Str { .. } | Type::Buffer { .. } => self.string_equals(&left, &right, negate),
+            Type::Str { .. } | Type::Buffer { .. } | Type::Object { .. } => {
+                self.string_equals(&left, &right, negate)
+            }
             Type::Tuple(_) => self.tuples_equal(&left, &right, negate),
             _ => self.int_binary(op, &left, &right),
         }

@@ -5,6 +5,7 @@ use weir_event::{Type, Word};
 use weir_ir::{BinOp, Op, Value};
 
 use crate::ast::Expr;
+use crate::check::constant_string;
 use crate::lower::Lowering;
 use crate::lower::expr::Operand;
 use crate::lower::memory::Place;
@@ -29,6 +30,19 @@ impl Lowering<'_> {
         let family = family.unwrap_or_else(|| self.number(own));
         let parts = [family, words[0], words[1]].map(|word| (word, 8)).to_vec();
         Operand::one(self.blocks.value(Op::Join(parts), types::object(24)), Type::Inet)
+    }
+
+    /// The address's bytes, which are known.
+    pub(super) fn pton(&mut self, call: &Expr, text: &Expr) -> Operand {
+        // SANITY: the check wants an address.
+        let text = constant_string(text, &self.checked.known).expect("a checked literal");
+        let mut bytes = types::address_bytes(text).expect("a checked address");
+        let ty = self.checked.type_ids[&call.span.start];
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        let words = bytes.chunks_exact(8).map(|word| i64::from_le_bytes(word.try_into().unwrap_or_default()));
+        let words: Vec<(Value, u32)> = words.map(|word| (self.number(word), 8)).collect();
+        let ty = Type::Object { ty, bytes: bytes.len() as u32 };
+        Operand::one(self.blocks.value(Op::Join(words), ty.clone()), ty)
     }
 
     pub(super) fn macaddr(&mut self, bytes: &Expr) -> Operand {

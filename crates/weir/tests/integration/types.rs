@@ -436,12 +436,12 @@ const BYTES: &str = r#"
     __attribute__((noipa)) int sent(struct packet *p, unsigned char *data, unsigned long n) { __asm__ volatile("nop; nop; nop; nop"); return p->length; }
     __attribute__((noipa)) int started(char **words, char **none) { __asm__ volatile("nop; nop; nop; nop"); return words[0] != none[0]; }
     int main(void) {
-        struct packet packet = { { 0, 'a', 0xff, 9 }, "ab\\0cdefg", 7 };
+        struct packet packet = { { 0, 'a', 0xff, 9 }, "ab\0cdefg", 7 };
         unsigned char data[] = { 'G', 'E', 'T', 0, 1, 2, 0x80, ' ' };
         sent(&packet, data, 5);
         packet.mark[3] = 10;
         sent(&packet, data, 1 << 20);
-        char *words[] = { "ls", "-l", "", "a b\\n", 0, "behind" }, *none[] = { 0 };
+        char *words[] = { "ls", "-l", "", "a b\n", 0, "behind" }, *none[] = { 0 };
         char *many[] = { "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", 0 };
         started(words, none);
         return started(many, none) != 1;
@@ -483,7 +483,6 @@ ls, -l, , a b\\n
 
 @[\\x00a\\xff\\x09]: 1
 @[\\x00a\\xff\\x0a]: 1
-
 @strings[abGET]: 1";
     // What lies behind the data in memory is not the same everywhere.
     let later = printed.find("\\x80 ").map(|at| at + 5).expect("the longer buffer");

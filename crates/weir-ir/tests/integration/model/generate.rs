@@ -315,7 +315,8 @@ impl Maker<'_> {
             .collect();
         let mut insts = Vec::new();
         let may_loop = is_head(index, blocks).then(|| {
-            self.push(Op::MayLoop, Some(Type::I64), &mut usable, &mut insts).expect("it has a result")
+            // As a front end has it: for the branch alone.
+            self.push(Op::MayLoop, Some(Type::I64), &mut Vec::new(), &mut insts).expect("it has a result")
         });
         for _ in 0..self.dice.below(9) {
             self.inst(&mut usable, &mut insts);
@@ -335,7 +336,8 @@ impl Maker<'_> {
                 *otherwise_args = self.args(&blocks[otherwise.0 as usize], &mut usable, &mut insts);
             }
         }
-        self.made[index].extend(insts.iter().filter_map(|inst: &Inst| inst.result));
+        let results = insts.iter().filter_map(|inst: &Inst| inst.result);
+        self.made[index].extend(results.filter(|result| Some(*result) != may_loop));
         blocks[index].insts = insts;
         blocks[index].end = end;
     }

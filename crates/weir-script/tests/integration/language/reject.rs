@@ -388,7 +388,7 @@ fn loops() {
 
 #[test]
 fn names_that_are_not_yet_there() {
-    for name in ["args", "kstack", "curtask", "ppid", "pcomm"] {
+    for name in ["args", "kstack", "curtask", "ppid", "cpid", "has_cpid"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
     for name in ["ksym", "kaddr", "system"] {
