@@ -189,8 +189,9 @@ impl Rings {
             snapshot.records.iter().for_each(|record| self.take(record));
             snapshot.corrupt
         } else {
-            let mut records = Vec::new();
-            let mut reader = self.segment.ring(0);
+            let (mut records, mut reader) = (Vec::new(), self.segment.ring(0));
+            let mut add = |bytes: &[u8], ticks| records.push(Record { bytes: bytes.to_vec(), ticks });
+            while reader.each(7, &mut add) == 7 {}
             while let Some(record) = reader.next() {
                 records.push(record);
             }

@@ -44,7 +44,7 @@ pub use crate::json::quoted;
 use crate::names::Names;
 pub use crate::names::{Seen, Symbol, Symbols};
 pub use crate::process::{ProcessCounts, ProcessLine, ProcessOutcome};
-pub use crate::record::{Decoded, record};
+pub use crate::record::{Decoded, Records};
 pub use crate::summary::{Loads, ProbeHits, ProbeRails, Rails, Summary};
 use crate::text::Texts;
 use crate::value::Value;
@@ -108,18 +108,17 @@ impl<W: Write> Report<W> {
         }
     }
 
-    /// What `printf(format, args…)` prints.
-    pub fn printf(&mut self, format: &str, args: &[Value]) -> io::Result<()> {
+    /// The text of a `printf`, as [`Records`] has it.
+    pub fn printf(&mut self, text: &[u8]) -> io::Result<()> {
         match self.format {
-            Format::Text => text::printf(&mut self.out, &printf::format(format, args, Texts::Escaped)),
-            Format::Json => json::printf(&mut self.out, &printf::format(format, args, Texts::Raw)),
+            Format::Text => text::printf(&mut self.out, text),
+            Format::Json => json::printf(&mut self.out, text),
         }
     }
 
-    /// The text of `printf` alone, without control characters where the report is text.
-    pub fn text(&self, format: &str, args: &[Value]) -> Vec<u8> {
-        let texts = if self.format == Format::Text { Texts::Escaped } else { Texts::Raw };
-        printf::format(format, args, texts)
+    /// How it is written.
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// What `errorf` and `warnf` (`kind`) report, where that goes with the rest: true in JSON alone.
@@ -533,7 +532,9 @@ mod tests {
             r.lost_events(7).unwrap();
         });
         check("5%|x\\x01\n", "{\"type\": \"printf\", \"data\": \"5%|x\\u0001\\n\"}\n", &|r| {
-            r.printf("%d%%|%s\n", &[Value::int(5), Value::str("x\u{1}")]).unwrap();
+            let texts = if r.format() == Format::Text { Texts::Escaped } else { Texts::Raw };
+            let args = [Value::int(5), Value::str("x\u{1}")];
+            r.printf(&printf::format("%d%%|%s\n", &args, texts)).unwrap();
         });
         check("-5\n", "{\"type\": \"value\", \"data\": -5}\n", &|r| r.value(&Value::int(-5)).unwrap());
         check("x\"y\n", "{\"type\": \"value\", \"data\": \"x\\\"y\"}\n", &|r| {
@@ -570,9 +571,8 @@ mod tests {
         let json = "{\"type\": \"value\", \"data\": \"\\n        f+1\\n        main+2\\n\"}\n";
         assert_eq!(print(Format::Json, &plain), json);
         assert_eq!(print(Format::Text, &stack(&["\t10 f+1 (a)"], false)), "\n\t10 f+1 (a)\n\n");
-        let line =
-            printed(Format::Text, |report| report.printf("[%s]%5s.", &[plain, stack(&[], true)]).unwrap());
-        assert_eq!(line, "[\nf+1\nmain+2\n]    \n.");
+        let line = printf::format("[%s]%5s.", &[plain, stack(&[], true)], Texts::Escaped);
+        assert_eq!(line, b"[\nf+1\nmain+2\n]    \n.");
     }
 
     #[test]

@@ -11,30 +11,67 @@ use crate::limits::PRINTF_WIDTH_MAX;
 use crate::text::{self, Bytes, Texts};
 use crate::value::Value;
 
-pub(crate) fn format(format: &str, args: &[Value], texts: Texts) -> Vec<u8> {
-    let mut out = Vec::with_capacity(format.len() + 16);
-    let mut args = args.iter();
-    let mut rest = format;
-    while let Some(at) = rest.find('%') {
-        out.extend_from_slice(&rest.as_bytes()[..at]);
-        let (spec, length) = Spec::parse(&rest[at..]);
-        match spec {
-            Some(Spec { conversion: '%', .. }) => out.push(b'%'),
-            Some(spec) => match args.next() {
-                Some(arg) => spec.write(&mut out, arg, texts),
-                None => out.extend_from_slice(&rest.as_bytes()[at..at + length]),
-            },
-            None => out.extend_from_slice(&rest.as_bytes()[at..at + length]),
+/// A format that was read once, for all that is printed by it.
+#[derive(Debug)]
+pub(crate) struct Format {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Piece {
+    Text(Vec<u8>),
+    /// The argument with this number.
+    Argument(Spec, usize),
+}
+
+impl Format {
+    /// With so many arguments.
+    pub(crate) fn parse(format: &str, args: usize) -> Format {
+        let (mut pieces, mut text, mut used, mut rest) = (Vec::new(), Vec::new(), 0, format);
+        while let Some(at) = rest.find('%') {
+            text.extend_from_slice(&rest.as_bytes()[..at]);
+            let (spec, length) = Spec::parse(&rest[at..]);
+            match spec {
+                Some(Spec { conversion: '%', .. }) => text.push(b'%'),
+                Some(spec) if used < args => {
+                    if !text.is_empty() {
+                        pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    }
+                    pieces.push(Piece::Argument(spec, used));
+                    used += 1;
+                }
+                _ => text.extend_from_slice(&rest.as_bytes()[at..at + length]),
+            }
+            rest = &rest[at + length..];
         }
-        rest = &rest[at + length..];
+        text.extend_from_slice(rest.as_bytes());
+        if !text.is_empty() {
+            pieces.push(Piece::Text(text));
+        }
+        Format { pieces }
     }
-    out.extend_from_slice(rest.as_bytes());
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+}
+
+/// What a format makes of values.
+#[cfg(test)]
+pub(crate) fn format(format: &str, args: &[Value], texts: Texts) -> Vec<u8> {
+    let mut out = Vec::new();
+    for piece in Format::parse(format, args.len()).pieces() {
+        match piece {
+            Piece::Text(text) => out.extend_from_slice(text),
+            Piece::Argument(spec, number) => spec.write(&mut out, &args[*number], texts),
+        }
+    }
     out
 }
 
 /// One conversion.
 #[derive(Debug, Default)]
-struct Spec {
+pub(crate) struct Spec {
     left: bool,
     plus: bool,
     blank: bool,
@@ -97,7 +134,12 @@ impl Spec {
         }
     }
 
-    fn write(&self, out: &mut Vec<u8>, arg: &Value, texts: Texts) {
+    /// Whether it prints a number's digits.
+    pub(crate) fn is_of_integers(&self) -> bool {
+        matches!(self.conversion, 'd' | 'i' | 'u' | 'x' | 'X' | 'o')
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>, arg: &Value, texts: Texts) {
         let number = match arg {
             Value::Pointer(bits) => &Value::Int { bits: *bits, signed: false },
             other => other,
@@ -114,10 +156,7 @@ impl Spec {
                 self.write_double(out, f64::from_bits(*bits));
             }
             (_, Value::Double(bits)) => self.pad(out, double::shortest(f64::from_bits(*bits)).as_bytes()),
-            (_, Value::Str(text)) => {
-                let length = self.precision.unwrap_or(text.len()).min(text.len());
-                self.pad(out, &texts.of(&text[..length]));
-            }
+            (_, Value::Str(text)) => self.write_text(out, text, texts),
             (_, Value::Buffer(bytes)) => {
                 let how = match self.bytes {
                     Some('x') => Bytes::Escaped,
@@ -142,7 +181,12 @@ impl Spec {
         }
     }
 
-    fn write_integer(&self, out: &mut Vec<u8>, bits: u64) {
+    pub(crate) fn write_text(&self, out: &mut Vec<u8>, text: &[u8], texts: Texts) {
+        let length = self.precision.unwrap_or(text.len()).min(text.len());
+        self.pad(out, &texts.of(&text[..length]));
+    }
+
+    pub(crate) fn write_integer(&self, out: &mut Vec<u8>, bits: u64) {
         let shift = 64 - self.bits;
         let unsigned = bits << shift >> shift;
         let signed = ((bits << shift) as i64) >> shift;

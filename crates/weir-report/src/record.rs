@@ -5,8 +5,11 @@
 
 use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Schema, Type};
 
+use crate::Format;
 use crate::names::{Names, Seen, Symbols};
-use crate::value::{Malformed, Value, word};
+use crate::printf::{self, Piece};
+use crate::text::Texts;
+use crate::value::{Malformed, Value, until_nul, word};
 
 /// What one record asks its reader to do.
 #[derive(Clone, PartialEq, Debug)]
@@ -15,10 +18,8 @@ pub enum Decoded<'s> {
     Printf {
         /// What becomes of the text.
         to: &'s PrintTo,
-        /// As the script has it.
-        format: &'s str,
-        /// In their order.
-        args: Vec<Value>,
+        /// Without control characters where the report is text.
+        text: &'s [u8],
     },
     /// `print` of a value.
     PrintValue {
@@ -75,17 +76,87 @@ pub enum Decoded<'s> {
     },
 }
 
-/// Decodes the bytes of one record.
-pub fn record<'s>(schema: &'s Schema, bytes: &[u8], symbols: &dyn Symbols) -> Result<Decoded<'s>, Malformed> {
-    let names = Names { sites: &schema.sites, types: &schema.types, symbols, seen: Seen::Now };
-    let action = header(bytes)?;
-    let found = usize::try_from(action).ok().and_then(|index| schema.actions.get(index));
-    let found = found.ok_or(Malformed::Action { index: action, actions: schema.actions.len() })?;
-    Ok(match found {
-        Action::Printf { to, format, args } => {
-            let args = args.iter().map(|arg| value(names, bytes, arg)).collect::<Result<_, _>>()?;
-            Decoded::Printf { to, format, args }
+/// Reads the records of one schema. What is the same for all of an action is made once: they may come by millions a second.
+#[derive(Debug)]
+pub struct Records {
+    /// Of each action that formats.
+    formats: Vec<Option<printf::Format>>,
+    texts: Texts,
+    /// What was formatted last.
+    text: Vec<u8>,
+}
+
+impl Records {
+    /// For a report in this format.
+    pub fn new(schema: &Schema, format: Format) -> Records {
+        let format_of = |action: &Action| match action {
+            Action::Printf { format, args, .. } => Some(printf::Format::parse(format, args.len())),
+            _ => None,
+        };
+        let texts = if format == Format::Text { Texts::Escaped } else { Texts::Raw };
+        Records { formats: schema.actions.iter().map(format_of).collect(), texts, text: Vec::new() }
+    }
+
+    /// Decodes the bytes of one record of the schema.
+    pub fn read<'s>(
+        &'s mut self,
+        schema: &'s Schema,
+        bytes: &[u8],
+        symbols: &dyn Symbols,
+    ) -> Result<Decoded<'s>, Malformed> {
+        let names = Names { sites: &schema.sites, types: &schema.types, symbols, seen: Seen::Now };
+        let number = header(bytes)?;
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let actions = schema.actions.len();
+        let action = schema.actions.get(index).ok_or(Malformed::Action { index: number, actions })?;
+        match (action, self.formats.get(index)) {
+            (Action::Printf { to, args, .. }, Some(Some(format))) => {
+                self.text.clear();
+                formatted(&mut self.text, format, args, bytes, names, self.texts)?;
+                Ok(Decoded::Printf { to, text: &self.text })
+            }
+            _ => decoded(schema, action, bytes, names),
         }
+    }
+}
+
+/// Appends what a format makes of a record's fields.
+fn formatted(
+    out: &mut Vec<u8>,
+    format: &printf::Format,
+    fields: &[Field],
+    bytes: &[u8],
+    names: Names<'_>,
+    texts: Texts,
+) -> Result<(), Malformed> {
+    for piece in format.pieces() {
+        let (spec, field) = match piece {
+            Piece::Text(text) => {
+                out.extend_from_slice(text);
+                continue;
+            }
+            Piece::Argument(spec, number) => (spec, &fields[*number]),
+        };
+        let of_field = field_bytes(bytes, field)?;
+        match &field.ty {
+            Type::Int { .. } if spec.is_of_integers() => spec.write_integer(out, word(of_field, 0)?),
+            Type::Str { .. } => spec.write_text(out, until_nul(of_field), texts),
+            ty => spec.write(out, &Value::decode(ty, of_field, names)?, texts),
+        }
+    }
+    Ok(())
+}
+
+/// What an action that formats nothing asks for.
+fn decoded<'s>(
+    schema: &'s Schema,
+    action: &'s Action,
+    bytes: &[u8],
+    names: Names<'_>,
+) -> Result<Decoded<'s>, Malformed> {
+    Ok(match action {
+        // Each has a format.
+        Action::Printf { .. } => return Err(Malformed::Field { offset: 0 }),
         Action::PrintValue { value: field } => Decoded::PrintValue { value: value(names, bytes, field)? },
         Action::PrintMap { map, top, div } => {
             Decoded::PrintMap { map: known(schema, *map)?, top: *top, div: *div }
@@ -154,7 +225,7 @@ fn known(schema: &Schema, map: usize) -> Result<usize, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::NoSymbols;
+    use crate::names::{NO_TYPES, NoSymbols};
 
     fn schema() -> Schema {
         let number = Field { offset: 8, ty: Type::I64 };
@@ -178,22 +249,47 @@ mod tests {
     }
 
     fn check(bytes: &[u8], want: Result<Decoded<'_>, Malformed>) {
-        assert_eq!(record(&schema(), bytes, &NoSymbols), want, "{bytes:?}");
+        let schema = schema();
+        let mut records = Records::new(&schema, Format::Text);
+        assert_eq!(records.read(&schema, bytes, &NoSymbols), want, "{bytes:?}");
     }
 
     #[test]
     fn fields_are_read_at_their_offsets() {
-        let args = vec![Value::int(-2), Value::str("ab")];
         let fields = [&(-2i64).to_le_bytes()[..], b"ab\0\0\0\0\0\0"].concat();
-        check(&bytes(0, &fields), Ok(Decoded::Printf { to: &PrintTo::Output, format: "%d %s\n", args }));
+        check(&bytes(0, &fields), Ok(Decoded::Printf { to: &PrintTo::Output, text: b"-2 ab\n" }));
         check(&bytes(1, &7i64.to_le_bytes()), Ok(Decoded::Exit { code: 7 }));
         // With all of its last string, and with what it has of it.
-        for (text, want) in [(&b"ab\0"[..], "ab"), (b"\0", ""), (b"a\0b\0", "a")] {
-            let args = vec![Value::int(1), Value::str(want)];
+        for (text, want) in [(&b"ab\0"[..], "1 ab\n"), (b"\0", "1 \n"), (b"a\0b\0", "1 a\n")] {
             let fields = [&1i64.to_le_bytes()[..], text].concat();
-            check(&bytes(0, &fields), Ok(Decoded::Printf { to: &PrintTo::Output, format: "%d %s\n", args }));
+            let text = want.as_bytes();
+            check(&bytes(0, &fields), Ok(Decoded::Printf { to: &PrintTo::Output, text }));
         }
         check(&bytes(2, &[]), Ok(Decoded::Exit { code: 0 }));
+    }
+
+    /// Numbers and strings are formatted out of the record.
+    #[test]
+    fn fields_are_formatted_as_their_values() {
+        let types = [Type::I64, Type::Int { signed: false }, Type::Str { bytes: 8 }];
+        let record: &[&[u8]] =
+            &[&7u64.to_le_bytes(), &u64::MAX.to_le_bytes(), &300u64.to_le_bytes(), b"a\nb\x80\0\0\0\0"];
+        let names = Names { sites: &[], types: &NO_TYPES, symbols: &NoSymbols, seen: Seen::Now };
+        for conversion in ["d", "i", "u", "x", "X", "o", "c", "s", "p", "f", "g", "r", "hhd", "hu", "llx"] {
+            for flags in ["", "-9", "09", "+", " ", "#", ".2", "9.3", ".0"] {
+                let text = format!("[%{flags}{conversion}]%% %d");
+                for (ty, word) in types.iter().flat_map(|ty| record.iter().map(move |word| (ty, *word))) {
+                    let bytes = bytes(0, word);
+                    let field = Field { offset: 8, ty: ty.clone() };
+                    let mut out = Vec::new();
+                    let format = printf::Format::parse(&text, 1);
+                    formatted(&mut out, &format, &[field], &bytes, names, Texts::Escaped).unwrap();
+                    let value = Value::decode(ty, word, names).unwrap();
+                    let want = printf::format(&text, &[value], Texts::Escaped);
+                    assert_eq!(out, want, "{text} of {ty:?} {word:?}");
+                }
+            }
+        }
     }
 
     #[test]
@@ -230,13 +326,14 @@ mod tests {
             (state >> 33) as u8
         };
         let schema = schema();
+        let mut records = Records::new(&schema, Format::Json);
         for round in 0..20_000 {
             let mut bytes: Vec<u8> = (0..next() % 40).map(|_| next()).collect();
             if round % 2 == 0 && bytes.len() >= 8 {
                 bytes[0] %= 6;
                 bytes[1..8].fill(0);
             }
-            let _ = record(&schema, &bytes, &NoSymbols);
+            let _ = records.read(&schema, &bytes, &NoSymbols);
         }
     }
 }

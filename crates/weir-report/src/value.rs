@@ -101,10 +101,7 @@ impl Value {
             Type::Int { signed } => Ok(Value::Int { bits: word(bytes, 0)?, signed: *signed }),
             Type::Pointer(_) => Ok(Value::Pointer(word(bytes, 0)?)),
             Type::Double => Ok(Value::Double(word(bytes, 0)?)),
-            Type::Str { .. } => {
-                let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-                Ok(Value::Str(bytes[..end].to_vec()))
-            }
+            Type::Str { .. } => Ok(Value::Str(until_nul(bytes).to_vec())),
             Type::Buffer { .. } => {
                 let room = need - 8;
                 let length = usize::try_from(word(bytes, 0)?).unwrap_or(usize::MAX);
@@ -132,6 +129,12 @@ impl Value {
 }
 
 /// The u64 at byte 8 × `index`.
+/// A string, as it lies in its array.
+pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
 pub(crate) fn word(bytes: &[u8], index: usize) -> Result<u64, Malformed> {
     let need = 8 * (index + 1);
     let eight = bytes.get(need - 8..need).ok_or(Malformed::Short { need, have: bytes.len() })?;

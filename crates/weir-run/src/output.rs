@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use weir_codegen::{GLOBAL_NO_KEY, GLOBAL_NO_ROOM, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, PrintTo, Schema};
-use weir_report::{Decoded, Entry, ProcessLine, Report, Summary};
+use weir_report::{Decoded, Entry, ProcessLine, Records, Report, Summary};
 
 use crate::failure::Failure;
 use crate::local_time;
@@ -44,6 +44,7 @@ enum Phase {
 pub(crate) struct Output {
     plan: Rc<Plan>,
     notices: Notices,
+    records: Records,
     report: Report<Box<dyn Write>>,
     pub(crate) symbols: ProcessSymbols,
     scalars: Scalars,
@@ -63,6 +64,7 @@ impl Output {
         Output {
             notices,
             symbols: ProcessSymbols::new(&plan.compiled),
+            records: Records::new(&plan.compiled.schema, report.format()),
             plan,
             report,
             scalars: Scalars::default(),
@@ -121,33 +123,29 @@ impl Output {
         }
         let schema = &self.plan.compiled.schema;
         let symbols = self.symbols.over(maps);
-        let Ok(decoded) = weir_report::record(schema, bytes, &symbols) else {
+        let Ok(decoded) = self.records.read(schema, bytes, &symbols) else {
             self.report.count_malformed();
             return Ok(());
         };
         let done = match decoded {
-            Decoded::Printf { to: PrintTo::Output, format, args } => self.report.printf(format, &args),
-            Decoded::Printf { to: PrintTo::File(most), format, args } => {
-                let path = self.report.text(format, &args);
-                match read_file(&path, *most) {
-                    Ok(content) => self.report.cat(&content),
-                    Err(error) => {
-                        let path = String::from_utf8_lossy(&path);
-                        let text = format!("cat: {}: {error}", weir_source::printable(&path));
-                        self.notices.send(Notice::Script { text, is_warning: false });
-                        Ok(())
-                    }
+            Decoded::Printf { to: PrintTo::Output, text } => self.report.printf(text),
+            Decoded::Printf { to: PrintTo::File(most), text: path } => match read_file(path, *most) {
+                Ok(content) => self.report.cat(&content),
+                Err(error) => {
+                    let path = String::from_utf8_lossy(path);
+                    let text = format!("cat: {}: {error}", weir_source::printable(&path));
+                    self.notices.send(Notice::Script { text, is_warning: false });
+                    Ok(())
                 }
-            }
-            Decoded::Printf { to: to @ (PrintTo::Error(place) | PrintTo::Warning(place)), format, args } => {
+            },
+            Decoded::Printf { to: to @ (PrintTo::Error(place) | PrintTo::Warning(place)), text } => {
                 let (kind, word) = match to {
                     PrintTo::Error(_) => ("errorf", "ERROR"),
                     _ => ("warnf", "WARNING"),
                 };
-                let text = self.report.text(format, &args);
-                self.report.error(kind, place, &text).map(|is_done| {
+                self.report.error(kind, place, text).map(|is_done| {
                     if !is_done {
-                        let text = format!("{place}: {word}: {}", String::from_utf8_lossy(&text));
+                        let text = format!("{place}: {word}: {}", String::from_utf8_lossy(text));
                         let is_warning = matches!(to, PrintTo::Warning(_));
                         self.notices.send(Notice::Script { text, is_warning });
                     }

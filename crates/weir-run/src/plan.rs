@@ -14,6 +14,7 @@ use weir_ebpf::{Insn, ProgramKind, helper};
 use weir_ir::{MissingProbes, Module};
 use weir_kernel::Features;
 use weir_policy::policy::{Callee, first_call};
+use weir_rt::local;
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{Binary, FileIdentity};
 use weir_verifier::VerifiedProgram;
@@ -26,6 +27,9 @@ use crate::options::Options;
 use crate::recording::Recording;
 use crate::stages::{self, Site};
 use crate::world::{Binaries, Later, binaries};
+
+/// Bytes of all rings together of a script that prints, unless there are many CPUs.
+const PRINTED_RINGS_BYTES: u32 = 8 << 20;
 
 /// A script, and how it is to be compiled.
 pub(crate) struct Given {
@@ -111,7 +115,7 @@ impl Given {
         let counts_hits = is_cheap || self.options.counts_hits;
         let record = self.recording.as_ref().map(|recording| &recording.options);
         let ring_bytes = record.map(|record| record.ring_bytes);
-        let ring_bytes = ring_bytes.unwrap_or(weir_codegen::Options::default().ring_bytes);
+        let ring_bytes = ring_bytes.unwrap_or_else(|| printed_ring_bytes(local::possible_cpus()));
         let overwrites = record.is_some_and(|record| record.snapshots.is_some());
         let blocking = record.and_then(|record| record.blocking);
         let waits_ms = blocking.map(|time| (time.as_millis() as u32).max(1));
@@ -195,6 +199,11 @@ impl Plan {
 }
 
 /// Programs of both can use one set of maps, and their records can be read from one ring.
+/// Bytes of each ring of a script that prints: a few milliseconds at millions of lines a second, of which as a rule few CPUs write so many at once.
+fn printed_ring_bytes(cpus: u32) -> u32 {
+    (PRINTED_RINGS_BYTES / cpus.next_power_of_two()).max(weir_codegen::Options::default().ring_bytes)
+}
+
 fn has_same_layout(a: &Compiled, b: &Compiled) -> bool {
     let kinds = |of: &Compiled| of.triggers.iter().map(mem::discriminant).collect::<Vec<_>>();
     a.object.maps == b.object.maps

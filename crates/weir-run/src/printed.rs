@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_event::Schema;
-use weir_rt::segment::Segment;
+use weir_rt::segment::{RingReader, Segment};
 
 use crate::clock::now_ns;
 use crate::failure::Failure;
@@ -20,17 +20,23 @@ const REST_WAIT: Duration = Duration::from_millis(200);
 /// Records read in a row before all else is looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
 
+/// From so many on in a round the next one comes sooner.
+const RECORDS_OF_BUSY: usize = 256;
+const BUSY_INTERVAL: Duration = Duration::from_millis(1);
+
 pub(crate) struct Printed {
     shared: Rc<Shared>,
     ring: usize,
     /// The last round left records in the ring.
     has_more: bool,
+    /// It had many.
+    is_busy: bool,
 }
 
 impl Printed {
     pub(crate) fn new(shared: Rc<Shared>) -> Printed {
         let ring = shared.plan.compiled.ring as usize;
-        Printed { shared, ring, has_more: false }
+        Printed { shared, ring, has_more: false, is_busy: false }
     }
 
     fn report_lost(&self, segment: &Segment, output: &mut Output) -> Result<(), Failure> {
@@ -45,13 +51,11 @@ impl Printed {
         let (mark, waits_until) = (ring.mark(), Instant::now() + REST_WAIT);
         let mut left = mark.records_max;
         while left > 0 && !ring.has_read(&mark) {
-            match ring.next() {
-                Some(record) => {
-                    left -= 1;
-                    output.record(segment, &record.bytes)?;
-                }
-                None if Instant::now() >= waits_until => break,
-                None => thread::sleep(Duration::from_millis(1)),
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(RECORDS_PER_ROUND);
+            match read_some(&mut ring, most, segment, output)? {
+                0 if Instant::now() >= waits_until => break,
+                0 => thread::sleep(Duration::from_millis(1)),
+                taken => left -= taken as u64,
             }
         }
         if ring.has_read(&mark) {
@@ -65,15 +69,11 @@ impl Sink for Printed {
     fn read(&mut self, round: &mut Round<'_>) -> Result<(), Failure> {
         let (segment, output) = (round.segment, &mut *round.output);
         let began = now_ns();
-        let mut ring = segment.ring(self.ring);
-        self.has_more = true;
-        for _ in 0..RECORDS_PER_ROUND {
-            let Some(record) = ring.next() else {
-                output.symbols.note_drained(began);
-                self.has_more = false;
-                break;
-            };
-            output.record(segment, &record.bytes)?;
+        let taken = read_some(&mut segment.ring(self.ring), RECORDS_PER_ROUND, segment, output)?;
+        self.has_more = taken == RECORDS_PER_ROUND;
+        self.is_busy = taken >= RECORDS_OF_BUSY;
+        if !self.has_more {
+            output.symbols.note_drained(began);
         }
         self.report_lost(segment, output)
     }
@@ -81,6 +81,7 @@ impl Sink for Printed {
     fn until(&self, is_written: bool) -> Duration {
         match is_written {
             true if self.has_more => Duration::ZERO,
+            true if self.is_busy => BUSY_INTERVAL,
             true => READ_INTERVAL,
             false => Duration::MAX,
         }
@@ -107,6 +108,22 @@ impl Sink for Printed {
         })?;
         Ok(Finished::default())
     }
+}
+
+/// Does what so many records at most ask for: how many they were.
+fn read_some(
+    ring: &mut RingReader<'_>,
+    most: usize,
+    segment: &Segment,
+    output: &mut Output,
+) -> Result<usize, Failure> {
+    let mut done = Ok(());
+    let taken = ring.each(most, |bytes, _| {
+        if done.is_ok() {
+            done = output.record(segment, bytes);
+        }
+    });
+    done.map(|()| taken)
 }
 
 /// Where the maps of `--program` begin in the schema, the first of which has this number in the object.

@@ -25,6 +25,9 @@ use crate::live::Live;
 use crate::print::{is_coloured, print, tell, tell_text};
 use crate::supervised::{self, Supervised};
 
+/// Bytes of output that are written at once: lines may come by millions a second.
+const OUTPUT_BYTES: usize = 64 << 10;
+
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
 pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
     let (script, parameters) = args.script();
@@ -70,7 +73,7 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
             Box::new(file.map_err(Failure::Refused)?)
         }
     };
-    let buffered: Box<dyn Write> = Box::new(BufWriter::new(out));
+    let buffered: Box<dyn Write> = Box::new(BufWriter::with_capacity(OUTPUT_BYTES, out));
     let report = Output::new(buffered, args.format.into());
     let mut start = Start::with(report.with_words(args.compat.into()));
     if args.live {

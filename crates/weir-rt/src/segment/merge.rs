@@ -57,6 +57,48 @@ impl Merge {
         None
     }
 
+    /// Gives `work` so many records at most, those that [`Merge::next`] would give one after the other: how many. All that one ring has from before
+    /// the others' oldest record is given at once.
+    pub(super) fn each<'a>(
+        &mut self,
+        rings: usize,
+        take: &dyn Fn(usize) -> Take<'a>,
+        most: usize,
+        work: &mut impl FnMut(&[u8], u64),
+    ) -> usize {
+        let (mut given, mut rounds_of_nothing) = (0, 0);
+        while given < most && rounds_of_nothing < 2 {
+            if self.heads.is_empty() {
+                self.begin(rings, take, false);
+            }
+            let before = given;
+            while given < most
+                && let Some(Reverse((ticks, lane))) = self.heads.pop()
+            {
+                let (mut ring, end) = (take(lane), Some(self.ends[lane]));
+                let other = self.heads.peek().map(|Reverse(head)| *head);
+                let is_next = |ticks| other.is_none_or(|other| (ticks, lane) < other);
+                let mut taken = ring.each_while(end, most - given, is_next, work);
+                if taken == 0
+                    && let Some(record) = ring.record(end, false)
+                {
+                    work(&record.bytes, record.ticks);
+                    taken = 1;
+                }
+                given += taken;
+                let head = ring.head(end, false);
+                if taken > 0 {
+                    self.add(lane, head, ring.times_busy_records());
+                } else if head == Some(Head { ticks, is_busy: true }) && is_worth_waiting(ticks) {
+                    self.heads.push(Reverse((ticks, lane)));
+                    return given;
+                }
+            }
+            rounds_of_nothing = if given > before { 0 } else { rounds_of_nothing + 1 };
+        }
+        given
+    }
+
     fn begin<'a>(&mut self, rings: usize, take: &dyn Fn(usize) -> Take<'a>, is_dead: bool) {
         self.ends.clear();
         self.ends.extend((0..rings).map(|lane| take(lane).end(is_dead)));

@@ -218,21 +218,25 @@ impl<'a> RingReader<'a> {
 
     /// Gives `work` the oldest records that are submitted, so many at most, one after the other: bytes, and ticks as in [`Record`]. How many those
     /// were. The same as [`RingReader::next`] again and again, at a fraction of what that costs: room is given back to producers
-    /// seldom, by a word that they share.
+    /// seldom, by a word that they share, and rings are compared once for all records of one that are older than any of the others.
     ///
-    /// # Panics
-    /// For all rings of a map that has several: [`RingReader::lane`] is one of them.
+    /// `work` reads no ring of this map.
     pub fn each(&mut self, most: usize, mut work: impl FnMut(&[u8], u64)) -> usize {
-        let lane = self.lane.unwrap_or(0);
-        assert!(self.lane.is_some() || self.rings() == 1, "records of several rings, in no order");
-        self.take(lane).each(most, &mut work)
+        match self.lane {
+            Some(lane) => self.take(lane).each(most, &mut work),
+            None if self.rings() == 1 => self.take(0).each(most, &mut work),
+            None => {
+                let mut merge = self.states().merge.lock().unwrap_or_else(PoisonError::into_inner);
+                merge.each(self.rings(), &|lane| self.take(lane), most, &mut work)
+            }
+        }
     }
 
     /// Moves the oldest records that are submitted into `aside`, so many bytes at most: several times as fast as they can be worked on, so that a
     /// burst does not fill the ring. How many records those were; none of rings that no CPU has for itself.
     ///
     /// # Panics
-    /// As [`RingReader::each`].
+    /// For all rings of a map that has several: [`RingReader::lane`] is one of them.
     pub fn set_aside(&mut self, most: usize, aside: &mut Aside) -> usize {
         let lane = self.lane.unwrap_or(0);
         assert!(self.lane.is_some() || self.rings() == 1, "records of several rings, in no order");
@@ -242,7 +246,7 @@ impl<'a> RingReader<'a> {
     /// Bytes that producers have taken and that were not read.
     ///
     /// # Panics
-    /// As [`RingReader::each`].
+    /// As [`RingReader::set_aside`].
     pub fn filled(&self) -> u64 {
         let lane = self.lane.unwrap_or(0);
         assert!(self.lane.is_some() || self.rings() == 1, "several rings");
@@ -390,15 +394,30 @@ impl Take<'_> {
 
     /// The same in a ring of one CPU, up to the first that is not submitted.
     fn each_of_cpu(&mut self, most: usize, work: &mut impl FnMut(&[u8], u64)) -> usize {
+        self.each_while(None, most, |_| true, work)
+    }
+
+    /// The same of those before `end` whose times `is_next` takes; none in rings that are not of one CPU.
+    pub(super) fn each_while(
+        &mut self,
+        end: Option<u64>,
+        most: usize,
+        is_next: impl Fn(u64) -> bool,
+        work: &mut impl FnMut(&[u8], u64),
+    ) -> usize {
+        if self.place.form != RingForm::Cpu {
+            return 0;
+        }
         let (mapping, mut left, mut payload) = (self.segment.mapping(), most, Vec::with_capacity(256));
-        self.each_in_place(|at, ticks, size| {
-            if left > 0 {
+        self.each_in_place(end, |at, ticks, size| {
+            let is_taken = left > 0 && is_next(ticks);
+            if is_taken {
+                left -= 1;
                 payload.clear();
                 mapping.copy_to(at, size, &mut payload);
                 work(&payload, ticks);
             }
-            left = left.wrapping_sub(1);
-            left != usize::MAX
+            is_taken
         })
     }
 
@@ -407,22 +426,30 @@ impl Take<'_> {
         if self.place.form != RingForm::Cpu {
             return 0;
         }
-        self.each_in_place(|at, ticks, size| {
+        self.each_in_place(None, |at, ticks, size| {
             aside.bytes() < full && aside.push(ticks, size, mapping.words(at, size.div_ceil(8)))
         })
     }
 
     /// Gives `work` where the payloads of records lie in the ring of a CPU, their ticks and sizes, until it says that it has not taken one, up to the
-    /// first that is not submitted. How many it has taken.
+    /// first that is not submitted, or is not before `end`. How many it has taken.
     #[inline]
-    fn each_in_place(&mut self, mut work: impl FnMut(u64, u64, usize) -> bool) -> usize {
+    fn each_in_place(&mut self, end: Option<u64>, mut work: impl FnMut(u64, u64, usize) -> bool) -> usize {
         let head = self.place.form.head_bytes();
-        let (start, tail) = (*self.position, self.tail());
+        let (start, mut tail) = (*self.position, self.tail());
         if tail.wrapping_sub(start) > self.place.bytes {
             return 0;
         }
+        if let Some(end) = end {
+            match end.wrapping_sub(start) {
+                // It was passed since.
+                ahead if ahead as i64 <= 0 => return 0,
+                ahead if ahead < tail.wrapping_sub(start) => tail = end,
+                _ => {}
+            }
+        }
         let (mut taken, mut published) = (0, start);
-        while *self.position != tail {
+        while tail.wrapping_sub(*self.position) as i64 > 0 {
             let offset = self.offset();
             let at = self.place.data + offset;
             let word = self.word(at + head - 8).load(Ordering::Acquire);

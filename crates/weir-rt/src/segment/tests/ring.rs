@@ -8,7 +8,7 @@ use weir_ebpf::map::flag;
 use weir_ebpf::{MapKind, MapSpec};
 
 use super::{Random, segment, spec};
-use crate::abi::control;
+use crate::abi::{control, record};
 use crate::runtime::linked;
 use crate::segment::{Record, Segment, SegmentLayout, Snapshot};
 
@@ -150,6 +150,73 @@ fn records_come_out_as_they_went_in() {
         assert!(expected.is_empty() && in_use > 0 && refused > 0);
         let counters = segment.ring(0).counters();
         assert_eq!((counters.dropped, counters.corrupt, counters.uncommitted), (refused, 0, 0));
+    }
+}
+
+/// Appends to a CPU's ring as its code does. `state`: of the header.
+fn append(segment: &Segment, lane: u64, bytes: &[u8], ticks: u64, state: u64) -> bool {
+    let map = &segment.layout().maps[0];
+    let (data, mapping) = (map.data_offset + lane * map.lane_stride, segment.mapping());
+    let control = |at: u64| mapping.word(data - 256 + at);
+    let (tail, ring) = (control(control::FREE_OR_PRODUCER).load(Ordering::Relaxed), u64::from(RING_BYTES));
+    let read = control(control::SPARE_OR_CONSUMER).load(Ordering::Relaxed);
+    let total = (bytes.len() as u64 + 16).next_multiple_of(16);
+    let left = ring - tail % ring;
+    let filler = if total > left { left } else { 0 };
+    if tail - read + filler + total > ring {
+        return false;
+    }
+    let put = |position: u64, size: u64, state: u64| {
+        mapping.word(data + position % ring).store(ticks, Ordering::Relaxed);
+        let header = size << record::SIZE_SHIFT | record::USED | state;
+        mapping.word(data + position % ring + 8).store(header, Ordering::Relaxed);
+    };
+    if filler > 0 {
+        put(tail, filler - 16, record::DISCARD);
+    }
+    let begin = tail + filler;
+    for (n, chunk) in bytes.chunks(8).enumerate() {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        let at = data + begin % ring + 16 + n as u64 * 8;
+        mapping.word(at).store(u64::from_le_bytes(word), Ordering::Relaxed);
+    }
+    put(begin, bytes.len() as u64, state);
+    control(control::FREE_OR_PRODUCER).store(begin + total, Ordering::Relaxed);
+    true
+}
+
+#[test]
+fn rings_are_read_in_one_order_one_by_one_or_many_at_once() {
+    for seed in 1..=50 {
+        let twins = [shared(), shared()];
+        let mut random = Random(seed);
+        let (mut ticks, mut given) = (0, 0);
+        for number in 0..600 {
+            // Runs of records of one CPU, times that are equal, and code that has none of the rings.
+            let lane = if random.below(3) == 0 { random.below(3) } else { seed % 2 };
+            ticks += random.below(2);
+            let bytes = payload(number, random.below(120));
+            let state = [0, 0, 0, 0, 0, record::DISCARD, record::BUSY][random.below(7) as usize];
+            let state = if state == record::BUSY && number % 40 != 0 { 0 } else { state };
+            for twin in &twins {
+                match lane {
+                    0 | 1 => drop(append(twin, lane, &bytes, ticks, state)),
+                    _ => drop(linked::ringbuf_output(twin.descriptor(0), &bytes, 0)),
+                }
+            }
+            if random.below(20) == 0 {
+                let most = random.below(30) as usize;
+                let (mut together, mut alone) = (Vec::new(), twins[1].ring(0));
+                let count = twins[0].ring(0).each(most, |bytes, _| together.push(bytes.to_vec()));
+                let one_by_one: Vec<Vec<u8>> =
+                    std::iter::from_fn(|| alone.next()).take(most).map(|record| record.bytes).collect();
+                assert_eq!((count, &together), (one_by_one.len(), &one_by_one), "seed {seed}, {number}");
+                given += count;
+            }
+        }
+        assert!(given > 0);
+        assert_eq!(twins[0].ring(0).counters(), twins[1].ring(0).counters());
     }
 }
 
