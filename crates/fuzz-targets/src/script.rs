@@ -9,7 +9,7 @@ struct Everywhere;
 
 impl World for Everywhere {
     fn functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError> {
-        Ok(vec![FoundFunction { binary: format!("/lib/{binary}"), name: pattern.to_owned() }])
+        Ok(vec![FoundFunction::plain(&format!("/lib/{binary}"), pattern)])
     }
 }
 

@@ -11,7 +11,17 @@ use weir_event::schema;
 pub struct FoundFunction {
     /// The resolved path of its binary.
     pub binary: String,
+    /// The symbol.
     pub name: String,
+    /// The name as people write it: of C++ and Rust demangled.
+    pub shown: String,
+}
+
+impl FoundFunction {
+    /// One that is shown by its symbol.
+    pub fn plain(binary: &str, name: &str) -> FoundFunction {
+        FoundFunction { binary: binary.to_owned(), name: name.to_owned(), shown: name.to_owned() }
+    }
 }
 
 /// An instruction that an attach point names.
@@ -171,6 +181,11 @@ pub trait World {
     /// Functions of `binary` (a path, a name in PATH, or a library's short name such as `libc`) whose names
     /// match `pattern` (`*`, `?` and `[…]` as in a shell). Never empty: no match is an error that names near misses.
     fn functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError>;
+
+    /// The same by the names of C++ and Rust as people write them, with or without parameters. A world without such functions need not answer.
+    fn demangled_functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError> {
+        Err(WorldError { message: format!("no function {pattern} in {binary}"), hint: None })
+    }
 
     /// The instructions of `binary` that `place` means, by address. Never empty: an error says what there is near it.
     fn places(&self, binary: &str, place: &PlaceSpec) -> Result<Vec<FoundPlace>, WorldError> {

@@ -24,7 +24,7 @@ use weir_ir::{
 use weir_probe::target;
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::resolve::{self, Places};
-use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, pattern};
+use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, demangle, pattern};
 
 use crate::failure::Failure;
 use crate::world::found::{found_prototype, found_static};
@@ -337,26 +337,21 @@ impl World for Binaries {
         {
             (path, binary) = libc;
         }
-        let functions = binary.find(wanted).map_err(explain)?;
-        let path = path.display().to_string();
-        let mut found: Vec<FoundFunction> = Vec::with_capacity(functions.len());
-        let mut names = HashSet::new();
-        for function in functions {
-            let name = name_for(function, wanted);
-            // Functions of one name (versions of a symbol, static functions of several files) are one probe with
-            // several sites.
-            if names.insert(name) {
-                found.push(FoundFunction { binary: path.clone(), name: name.to_owned() });
-            }
-        }
-        Ok(found)
+        let functions = binary.find(wanted).map_err(|error| with_language(explain(error), name, wanted))?;
+        Ok(by_symbols(&path, functions.into_iter().map(|function| name_for(function, wanted))))
+    }
+
+    fn demangled_functions(&self, binary: &str, wanted: &str) -> Result<Vec<FoundFunction>, WorldError> {
+        let (path, binary) = self.open(binary).map_err(explain)?;
+        let functions = binary.find_demangled(wanted).map_err(explain)?;
+        Ok(by_symbols(&path, functions.into_iter().map(|(_, name)| name)))
     }
 
     fn places(&self, binary: &str, place: &PlaceSpec) -> Result<Vec<FoundPlace>, WorldError> {
         let (path, binary) = self.open(binary).map_err(explain)?;
         let path = path.display().to_string();
         let at = |name: String, address: LinkAddr| {
-            let function = binary.function_at(address).map_or_else(String::new, |f| f.name.clone());
+            let function = binary.function_at(address).map_or_else(String::new, |f| shown(&f.name));
             FoundPlace { binary: path.clone(), name, function, address: address.0 }
         };
         match place {
@@ -505,6 +500,30 @@ fn explain(error: Error) -> WorldError {
 }
 
 /// The name of `function` that the user meant.
+/// Functions by their symbols. Those of one (versions of a symbol, static functions of several files) are one probe with several sites.
+fn by_symbols<'a>(path: &Path, symbols: impl Iterator<Item = &'a str>) -> Vec<FoundFunction> {
+    let (path, mut names) = (path.display().to_string(), HashSet::new());
+    let symbols = symbols.filter(|name| names.insert(*name));
+    let function =
+        |name: &str| FoundFunction { binary: path.clone(), name: name.to_owned(), shown: shown(name) };
+    symbols.map(function).collect()
+}
+
+/// A symbol as people write it.
+fn shown(symbol: &str) -> String {
+    demangle(symbol).unwrap_or_else(|| symbol.to_owned())
+}
+
+/// A name of C++ or Rust is no symbol: how it is written.
+fn with_language(mut error: WorldError, binary: &str, wanted: &str) -> WorldError {
+    if wanted.contains("::") || wanted.contains('(') {
+        error.hint = Some(format!(
+            "names of C++ and Rust, with or without parameters, are written `{binary}:cpp:\"{wanted}\"`"
+        ));
+    }
+    error
+}
+
 fn name_for<'a>(function: &'a Function, wanted: &str) -> &'a str {
     let matching = function.names().find(|name| *name == wanted || pattern::matches(wanted, name));
     matching.unwrap_or(&function.name)

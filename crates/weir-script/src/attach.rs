@@ -168,6 +168,17 @@ fn period(span: Span, period_ns: Option<u64>) -> Result<Attach, Fault> {
     }
 }
 
+/// The language that the attach point of a function names.
+pub(crate) fn language(probe: &Probe) -> Option<&str> {
+    let [_, _, language, _] = &probe.parts[..] else { return None };
+    is_language(&language.text).then_some(&language.text)
+}
+
+/// Names of functions are those of source text.
+fn is_language(word: &str) -> bool {
+    matches!(word, "cpp" | "rust")
+}
+
 fn functions(
     kind: &str,
     span: Span,
@@ -175,18 +186,9 @@ fn functions(
     form: &str,
     world: &dyn World,
 ) -> Result<Vec<FoundFunction>, Fault> {
-    let not_yet = |span, what: &str, hint: &str| {
-        Err(written(span, format!("not supported by weir yet: {what}"), hint.to_string()))
-    };
-    let (binary, function) = match rest {
-        [binary, function] => (binary, function),
-        [_, language, _] if language.text == "cpp" => {
-            return not_yet(
-                language.span,
-                "demangled C++ names",
-                "write the mangled name, as `nm` prints it",
-            );
-        }
+    let (binary, function, is_demangled) = match rest {
+        [binary, function] => (binary, function, false),
+        [binary, language, function] if is_language(&language.text) => (binary, function, true),
         _ => {
             return Err(written(
                 span,
@@ -198,6 +200,9 @@ fn functions(
     if binary.text.is_empty() || function.text.is_empty() {
         let message = format!("`{kind}` needs a binary and a function");
         return Err(written(span, message, format!("write {form}")));
+    }
+    if is_demangled {
+        return world.demangled_functions(&binary.text, &function.text).map_err(|error| missing(span, error));
     }
     // Only a `uretprobe` comes here with such a place.
     if function.text.contains('+') || function.text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -214,11 +219,11 @@ fn place(rest: &[Name]) -> Result<Option<(String, PlaceSpec)>, Fault> {
             Some((binary, file)) => (binary, file, function),
             None => return Ok(instruction(function)?.map(|place| (binary.text.clone(), place))),
         },
-        [binary, _, column] if binary.text.contains('@') => {
+        [binary, file, column] if binary.text.contains('@') && !is_language(&file.text) => {
             let message = "not supported by weir yet: a column of a source line".to_string();
             return Err(written(column.span, message, "leave it out".to_string()));
         }
-        [binary, file, line] if file.text != "cpp" => (binary.text.as_str(), file.text.as_str(), line),
+        [binary, file, line] if !is_language(&file.text) => (binary.text.as_str(), file.text.as_str(), line),
         _ => return Ok(None),
     };
     if binary.is_empty() || file.is_empty() {

@@ -351,7 +351,7 @@ fn clause_targets(
             Attach::End => Trigger::End,
             Attach::Interval { period_ns } => Trigger::Interval { period_ns },
             Attach::Functions(found) => {
-                entries.add("uprobe", name, found, sites);
+                entries.add("uprobe", (name, attach::language(probe)), found, sites);
                 continue;
             }
             Attach::Places(found) => {
@@ -359,7 +359,7 @@ fn clause_targets(
                 continue;
             }
             Attach::Returns(found) => {
-                returns.add("uretprobe", name, found, sites);
+                returns.add("uretprobe", (name, attach::language(probe)), found, sites);
                 continue;
             }
             Attach::Statics(found) => {
@@ -404,13 +404,23 @@ struct Functions {
 }
 
 impl Functions {
-    /// Adds what the attach point `written` found; gives each an attach cookie.
-    fn add(&mut self, kind: &str, written: String, found: Vec<FoundFunction>, names: &mut Vec<SiteName>) {
+    /// Adds what the attach point `written` found, in that language where it names one; gives each an attach cookie.
+    fn add(
+        &mut self,
+        kind: &str,
+        (written, language): (String, Option<&str>),
+        found: Vec<FoundFunction>,
+        names: &mut Vec<SiteName>,
+    ) {
         let by_pattern = is_pattern(&written);
         self.written.push(written);
-        for FoundFunction { binary, name } in found {
+        for FoundFunction { binary, name, shown } in found {
             let cookie = names.len() as u64;
-            names.push(SiteName { probe: format!("{kind}:{binary}:{name}"), func: name.clone() });
+            let probe = match language {
+                Some(language) => format!("{kind}:{binary}:{language}:{name}"),
+                None => format!("{kind}:{binary}:{name}"),
+            };
+            names.push(SiteName { probe, func: shown });
             self.sites.push(SiteSpec { binary, function: name, address: None, cookie, by_pattern });
         }
     }

@@ -18,6 +18,7 @@ use object::read::ReadCache;
 use weir_event::ctype::{CType, CTypes, TypeId};
 
 use crate::debug_file::{self, DebugSymbols, Named};
+use crate::demangle;
 use crate::frames::{self, Frame};
 use crate::functions::{self, Function};
 use crate::landing;
@@ -245,6 +246,31 @@ impl Binary {
             };
         }
         let near = pattern::near_misses(pattern, self.functions().iter().flat_map(Function::names));
+        Err(Error::NoFunction { path, name: pattern.into(), near, functions })
+    }
+
+    /// The same by names of C++ and Rust as people write them, each with that symbol of the function that has the name: without its parameters a name
+    /// means all functions that differ in these.
+    pub fn find_demangled(&self, pattern: &str) -> Result<Vec<(&Function, &str)>, Error> {
+        let best = |f: &'_ Function| -> Option<(demangle::Match, usize)> {
+            let found =
+                f.names().enumerate().filter_map(|(n, name)| Some((demangle::names(pattern, name)?, n)));
+            found.max_by_key(|(how, n)| (*how, usize::MAX - n))
+        };
+        let found: Vec<_> =
+            self.functions().iter().filter_map(|f| best(f).map(|(how, n)| (f, how, n))).collect();
+        let how = found.iter().map(|(_, how, _)| *how).max();
+        if let Some(how) = how {
+            let found = found.into_iter().filter(|(_, of, _)| *of == how);
+            return Ok(found.filter_map(|(f, _, n)| Some((f, f.names().nth(n)?))).collect());
+        }
+        let (path, functions) = (self.path.clone(), self.functions().len());
+        if pattern::is_wildcard(pattern) {
+            return Err(Error::NoMatch { path, pattern: pattern.into(), functions });
+        }
+        let names: Vec<String> =
+            self.functions().iter().filter_map(|f| demangle::demangle(&f.name)).collect();
+        let near = pattern::near_misses(pattern, names.iter().map(String::as_str));
         Err(Error::NoFunction { path, name: pattern.into(), near, functions })
     }
 

@@ -8,9 +8,37 @@ use std::fmt::{self, Write};
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 use crate::limits::DEMANGLED_BYTES_MAX;
+use crate::pattern;
 
 /// `None`: the symbol is shown as it is.
-pub(crate) fn demangle(symbol: &str) -> Option<String> {
+pub fn demangle(symbol: &str) -> Option<String> {
+    demangled(symbol, &DemangleOptions::default())
+}
+
+/// How a symbol is named by what a person has written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Match {
+    Wildcard,
+    Exact,
+}
+
+/// Whether `wanted` names the symbol: as it is or demangled, then also without the type that a template returns, and without parameters; or, as
+/// a wildcard, one of these.
+pub(crate) fn names(wanted: &str, symbol: &str) -> Option<Match> {
+    let is_wildcard = pattern::is_wildcard(wanted);
+    let compare = |name: &str| match name == wanted {
+        true => Some(Match::Exact),
+        false => (is_wildcard && pattern::matches(wanted, name)).then_some(Match::Wildcard),
+    };
+    let options = DemangleOptions::default;
+    let forms = [options(), options().no_return_type(), options().no_return_type().no_params()];
+    // A part that the compiler has split off (`.cold`) shows that behind its parameters alone.
+    let count = if symbol.starts_with("_Z") && symbol.contains('.') && !is_rust(symbol) { 2 } else { 3 };
+    let demangled = forms[..count].iter().map_while(|form| demangled(symbol, form));
+    compare(symbol).max(demangled.filter_map(|name| compare(&name)).max())
+}
+
+fn demangled(symbol: &str, options: &DemangleOptions) -> Option<String> {
     let mut name = Bounded(String::new());
     // In the older of rustc's schemes a symbol looks like one of C++ that ends in a hash.
     if is_rust(symbol)
@@ -23,7 +51,7 @@ pub(crate) fn demangle(symbol: &str) -> Option<String> {
         return None;
     }
     let parsed = BorrowedSymbol::new(symbol.as_bytes()).ok()?;
-    parsed.structured_demangle(&mut name, &DemangleOptions::default()).ok()?;
+    parsed.structured_demangle(&mut name, options).ok()?;
     Some(name.0)
 }
 
@@ -53,6 +81,34 @@ impl Write for Bounded {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn functions_are_named_with_and_without_parameters() {
+        let check = |symbol: &str, wanted: &str, found| assert_eq!(names(wanted, symbol), found, "{wanted}");
+        let (exact, wildcard) = (Some(Match::Exact), Some(Match::Wildcard));
+        for wanted in ["_ZN2ns1fEi", "ns::f(int)", "ns::f"] {
+            check("_ZN2ns1fEi", wanted, exact);
+        }
+        for wanted in ["ns::*", "ns::f(*", "*f", "_ZN2ns*"] {
+            check("_ZN2ns1fEi", wanted, wildcard);
+        }
+        for wanted in ["ns::f(double)", "f", "ns", "ns::", "ns::f(", ""] {
+            check("_ZN2ns1fEi", wanted, None);
+        }
+        check("_ZNK2ns1SIiE1gEi", "ns::S<int>::g(int) const", exact);
+        // What a template returns is a part of its name.
+        for wanted in ["int ns::t<int>(int)", "ns::t<int>(int)", "ns::t<int>"] {
+            check("_ZN2ns1tIiEET_S1_", wanted, exact);
+        }
+        check("_ZN2nsixEi", "ns::operator[](int)", exact);
+        check("_ZN2ns1fEPc", "ns::f(char*)", exact);
+        // A part that the compiler has split off is no function of the name.
+        check("_ZN2ns1fEi.cold", "ns::f", None);
+        check("_ZN2ns1fEi.cold", "ns::f*", wildcard);
+        check("main", "main", exact);
+        check("main", "m?in", wildcard);
+        check("_RNvC1a1b", "a::b", exact);
+    }
+
     use super::*;
 
     #[test]

@@ -36,6 +36,7 @@ pub mod usdt;
 
 pub use crate::address::{FileOffset, LinkAddr, VirtAddr};
 pub use crate::binary::{Binary, FileIdentity, build_id_of, has_static_probes, program_kind};
+pub use crate::demangle::demangle;
 pub use crate::error::Error;
 pub use crate::functions::{Function, FunctionKind};
 pub use crate::layout::ProgramKind;

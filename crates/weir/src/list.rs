@@ -9,6 +9,7 @@
 //! | pattern | lists |
 //! |---|---|
 //! | `uprobe:BINARY:FUNCTION`, `u:…` | functions by any of their names |
+//! | `uprobe:BINARY:cpp:FUNCTION` | functions by their names of C++ and Rust, demangled; `rust` is the same |
 //! | `uretprobe:BINARY:FUNCTION`, `ur:…` | the same, for their returns |
 //! | `usdt:BINARY:PROVIDER:NAME`, `usdt:BINARY:NAME`, `U:…` | static probes |
 //! | `uprobe:BINARY`, `usdt:BINARY` | all of them |
@@ -26,7 +27,7 @@ use std::rc::Rc;
 use anyhow::{Error, anyhow};
 use weir_policy::rules::Rules;
 use weir_run::world::{self, Binaries, is_named};
-use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, pattern};
+use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, demangle, pattern};
 
 use crate::args;
 use crate::failure::Failure;
@@ -100,7 +101,7 @@ impl Kind {
 }
 
 fn matching(text: &str, args: &args::List, world: &Binaries, lines: &mut Lines) -> Result<(), Error> {
-    let parts: Vec<&str> = text.split(':').collect();
+    let parts = parts(text);
     let (kind, binary, rest) = match parts[..] {
         [binary] => ("*", binary, &[][..]),
         [kind, binary, ..] => (kind, binary, &parts[2..]),
@@ -131,6 +132,22 @@ fn matching(text: &str, args: &args::List, world: &Binaries, lines: &mut Lines) 
         (1, Some(fault)) => Err(fault.context(text.to_string())),
         (count, _) => Err(anyhow!("{text}: nothing matches in {count} programs and libraries")),
     }
+}
+
+/// The parts of a pattern. What comes after a language is one, with or without quotes.
+fn parts(text: &str) -> Vec<&str> {
+    let parts: Vec<&str> = text.splitn(4, ':').collect();
+    match parts[..] {
+        [_, _, language, name] if is_language(language) => {
+            let name = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(name);
+            vec![parts[0], parts[1], language, name]
+        }
+        _ => text.split(':').collect(),
+    }
+}
+
+fn is_language(word: &str) -> bool {
+    matches!(word, "cpp" | "rust")
 }
 
 /// The binary of this name, else (with a process) those that it maps whose path or name matches.
@@ -167,6 +184,9 @@ fn functions(kind: &str, searched: &Searched<'_>, rest: &[&str], lines: &mut Lin
     let wanted = match rest {
         [] => "*",
         [function] => function,
+        [language, name] if is_language(language) => {
+            return demangled(kind, searched, (language, name), lines);
+        }
         _ => return Err(anyhow!("a function has one part after the binary: {kind}:BINARY:FUNCTION")),
     };
     let Searched { path, binary, verbose } = searched;
@@ -179,6 +199,22 @@ fn functions(kind: &str, searched: &Searched<'_>, rest: &[&str], lines: &mut Lin
             let place = format!("{}{prototype}", described(function));
             lines.entry(format!("{kind}:{path}:{name}")).or_default().insert(place);
         }
+    }
+    Ok(())
+}
+
+/// As bpftrace writes them: `uprobe:/bin/app:cpp:"ns::f(int)"`.
+fn demangled(
+    kind: &str,
+    searched: &Searched<'_>,
+    (language, wanted): (&str, &str),
+    lines: &mut Lines,
+) -> Result<(), Error> {
+    let Searched { path, binary, .. } = searched;
+    for (function, symbol) in binary.find_demangled(wanted)? {
+        let name = demangle(symbol).map_or_else(|| symbol.to_owned(), |name| format!("\"{name}\""));
+        let place = format!("{symbol}, {}", described(function));
+        lines.entry(format!("{kind}:{path}:{language}:{name}")).or_default().insert(place);
     }
     Ok(())
 }

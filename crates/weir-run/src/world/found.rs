@@ -6,6 +6,8 @@ use weir_symbols::prototypes::{Kind, Parameter, Passed, Prototype};
 use weir_symbols::usdt::{Argument, Displacement, Operand};
 use weir_symbols::{Binary, StaticProbe};
 
+use crate::world::shown;
+
 /// rsp among the registers.
 const STACK_POINTER: u8 = 4;
 
@@ -14,7 +16,7 @@ pub(super) fn found_static(path: &str, binary: &Binary, probe: &StaticProbe) -> 
         binary: path.to_owned(),
         provider: probe.provider.clone(),
         name: probe.name.clone(),
-        function: binary.function_at(probe.address).map_or_else(String::new, |f| f.name.clone()),
+        function: binary.function_at(probe.address).map_or_else(String::new, |f| shown(&f.name)),
         address: probe.address.0,
         semaphore: probe.semaphore.map(|address| address.0),
         arguments: probe.arguments.iter().map(|argument| found_argument(probe, argument)).collect(),

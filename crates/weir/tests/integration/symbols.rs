@@ -326,6 +326,59 @@ fn names_of_cpp_are_demangled() {
 }
 
 #[test]
+fn functions_of_cpp_are_probed_by_their_names() {
+    if !target::is_installed("g++") {
+        return testkit::skip::skip("g++", "not installed");
+    }
+    let text = "#define PROBED __attribute__((noipa))
+                namespace shop {
+                PROBED int add(int n) { __asm__ volatile(\"nop; nop; nop; nop\"); return n; }
+                PROBED int add(char *text, int n) { __asm__ volatile(\"nop; nop; nop; nop\"); return n; }
+                template<class T> struct Cart { PROBED T count(T n) const { __asm__ volatile(\"nop; nop; nop; nop\"); return n; } };
+                template<class T> PROBED T twice(T n) { __asm__ volatile(\"nop; nop; nop; nop\"); return n + n; } }
+                int main() { shop::Cart<int> cart; char text[2] = {};
+                  return shop::add(1) + shop::add(text, 2) + cart.count(3) + shop::twice(4) == 99; }";
+    let built = target::build_with("g++", "shop", Source::Text(text), &FLAGS);
+    let check = |written: &str, want: &[&str]| {
+        let script = format!("uprobe:BIN:cpp:{written} {{ @[func] = count(); }}");
+        let (out, _) = trace(&built, "", &script, &[]);
+        let want: Vec<String> = want.iter().map(|name| format!("@[{name}]: 1")).collect();
+        let mut lines: Vec<&str> = out.lines().filter(|line| line.starts_with('@')).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, want, "{written}");
+    };
+    let [one, two] = ["shop::add(char*, int)", "shop::add(int)"];
+    let (count, twice) = ("shop::Cart<int>::count(int) const", "int shop::twice<int>(int)");
+    check("\"shop::add\"", &[one, two]);
+    check("\"shop::add(int)\"", &[two]);
+    check("\"shop::add(char*, int)\"", &[one]);
+    check("shop*", &[twice, count, one, two]);
+    check("\"shop::twice<int>\"", &[twice]);
+    check("_ZN4shop3addEi", &[two]);
+    let (out, _) =
+        trace(&built, "", "uretprobe:BIN:cpp:\"shop::add(int)\" { print((probe, func, retval)); }", &[]);
+    contains(&out, &[":cpp:_ZN4shop3addEi, shop::add(int), 1)"]);
+    // `func` and its comparisons are of the name that people write, whichever the attach point has.
+    let (out, _) =
+        trace(&built, "", "uprobe:BIN:*add* /func == \"shop::add(int)\"/ { @[func] = count(); }", &[]);
+    contains(&out, &["@[shop::add(int)]: 1"]);
+    let weir = |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_weir")).args(words).output().unwrap();
+    let path = built.to_str().unwrap();
+    let listed = weir(&["list", &format!("uprobe:{path}:cpp:shop::add*")]);
+    let want = format!("uprobe:{path}:cpp:\"{one}\"\nuprobe:{path}:cpp:\"{two}\"\n");
+    assert_eq!(String::from_utf8(listed.stdout).unwrap(), want);
+    for (name, want) in [
+        ("\"shop::add(int)\"", "are written `"),
+        ("cpp:\"shop::ad\"", "no function named \"shop::ad\""),
+        ("cpp:\"shop::x*\"", "no function"),
+    ] {
+        let refused = weir(&["trace", "-e", &format!("uprobe:{}:{name} {{ }}", quoted(&built))]);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success() && said.contains(want), "{name}: {said}");
+    }
+}
+
+#[test]
 fn what_has_no_meaning_is_refused() {
     let refuses = |script: &str, want: &str| {
         let script = script.replace("BIN", &quoted(&program("symbols", &[])));

@@ -341,6 +341,22 @@ fn instructions_are_named_by_offset_address_and_source_line() {
 }
 
 #[test]
+fn functions_have_names_of_source_text() {
+    let (module, _) =
+        compile("uprobe:libc:cpp:\"ns::f\", uretprobe:libc:rust:\"ns::f\" { @[probe, func] = count(); }")
+            .unwrap();
+    let names = |site: &weir_event::SiteName| format!("{} {}", site.probe, site.func);
+    let found: Vec<String> = module.schema.sites.iter().map(names).collect();
+    let expected = [
+        "uprobe:libc:cpp:_ZN2ns1fEi ns::f(int)",
+        "uprobe:libc:cpp:_ZN2ns1fEd ns::f(double)",
+        "uretprobe:libc:rust:_ZN2ns1fEi ns::f(int)",
+        "uretprobe:libc:rust:_ZN2ns1fEd ns::f(double)",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn registers_are_numbered_as_the_processor_does() {
     for (number, name) in ["ax", "cx", "dx", "bx", "rsp", "bp", "rsi", "di", "r8", "r9"].iter().enumerate() {
         body(

@@ -146,7 +146,9 @@ fn probes_that_are_none() {
         "uretprobe:libc:malloc+4 { }",
         &["`malloc+4`: `uretprobe` needs a function: an instruction inside one does not return"],
     );
-    script("uprobe:libc:cpp:\"a::b\" { }", &["`cpp`: not supported by weir yet: demangled C++ names"]);
+    script("uprobe:libc:cpp:\"a::b\" { }", &["`uprobe:libc:cpp:\"a::b\"`: no function a::b in libc"]);
+    script("uprobe:libc:cpp:\"\" { }", &["`uprobe:libc:cpp:\"\"`: `uprobe` needs a binary and a function"]);
+    script("uprobe:libc:d:f { }", &["`f`: `f` is no number"]);
     script("BEGIN:x { }", &["`BEGIN:x`: `BEGIN` takes nothing after it"]);
     script("BEGIN, { }", &["`{`: expected a probe, found `{`"]);
     script("interval:s { }", &["`s`: `s` is no number"]);

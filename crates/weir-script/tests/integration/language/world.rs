@@ -25,15 +25,25 @@ impl World for TableWorld {
             Some((start, end)) => name.starts_with(start) && name.ends_with(end),
             None => name == pattern,
         };
-        let found: Vec<FoundFunction> = functions
-            .iter()
-            .filter(|name| fits(name))
-            .map(|name| FoundFunction { binary: path.to_string(), name: name.to_string() })
-            .collect();
+        let found: Vec<FoundFunction> =
+            functions.iter().filter(|name| fits(name)).map(|name| FoundFunction::plain(path, name)).collect();
         if found.is_empty() {
             return Err(WorldError { message: format!("no function {pattern} in {path}"), hint: None });
         }
         Ok(found)
+    }
+
+    /// Those of one overloaded function.
+    fn demangled_functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError> {
+        if pattern != "ns::f" {
+            return Err(WorldError { message: format!("no function {pattern} in {binary}"), hint: None });
+        }
+        let found = [("_ZN2ns1fEi", "ns::f(int)"), ("_ZN2ns1fEd", "ns::f(double)")];
+        let function = |(name, shown): (&str, &str)| FoundFunction {
+            shown: shown.to_owned(),
+            ..FoundFunction::plain(binary, name)
+        };
+        Ok(found.map(function).into())
     }
 
     fn places(&self, binary: &str, place: &PlaceSpec) -> Result<Vec<FoundPlace>, WorldError> {
