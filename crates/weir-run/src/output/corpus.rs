@@ -11,6 +11,9 @@
 //!
 //! A case that is wrong has `-- error` instead, and a line for each fault: where it begins, and what is said. `-- parameters` and a line
 //! with words, and names as `--name=value`, may stand before. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
+//!
+//! The same for the examples of the docs: a block of `bpftrace`, and what it prints in the block of `text` after it. One that has none is of a process, and
+//! compiled alone.
 
 use std::fs;
 use std::io::Write as _;
@@ -34,7 +37,7 @@ use crate::plan::Plan;
 use crate::stages;
 use crate::world::binaries;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Case {
     name: String,
     script: String,
@@ -199,6 +202,81 @@ fn found(case: &Case) -> (&'static str, String) {
     let programs: Vec<&Program> = plan.compiled.object.programs.iter().collect();
     assert_eq!(interpreted, as_machine_code, "interpreter and machine code: {}\n{programs:?}", case.script);
     ("prints", interpreted)
+}
+
+/// A page of the docs: text, and blocks with their language.
+fn blocks(page: &str) -> Vec<(Option<&str>, &str)> {
+    let mut blocks = Vec::new();
+    let mut rest = page;
+    while let Some(start) = rest.find("```") {
+        let (before, block) = rest.split_at(start);
+        let (language, body) = block[3..].split_once('\n').unwrap_or((&block[3..], ""));
+        let (body, after) = body.split_once("```\n").unwrap_or((body, ""));
+        blocks.extend([(None, before), (Some(language), body)]);
+        rest = after;
+    }
+    blocks.push((None, rest));
+    blocks
+}
+
+#[test]
+fn examples_of_the_docs_print_what_they_say() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let (mut run, mut compiled, mut wrong) = (0, 0, String::new());
+    for file in fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path()) {
+        if file.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let page = fs::read_to_string(&file).unwrap();
+        let (mut written, mut prints) = (String::new(), None);
+        let blocks = blocks(&page);
+        for (index, (language, body)) in blocks.iter().enumerate() {
+            let Some(language) = language else {
+                written += body;
+                continue;
+            };
+            let mut body = (*body).to_owned();
+            let is_followed = matches!(blocks.get(index + 2), Some((Some("text"), _)));
+            match *language {
+                "bpftrace" if is_followed => {
+                    let case =
+                        Case { name: file.display().to_string(), script: body.clone(), ..Case::default() };
+                    let (kind, printed) = found(&case);
+                    if kind == "error" {
+                        wrong += &format!("{}: {body}{printed}", file.display());
+                    }
+                    prints = Some(printed);
+                    run += 1;
+                }
+                "bpftrace" => {
+                    let source = SourceFile { name: "example".into(), text: body.clone() };
+                    let options =
+                        weir_script::Options { checks_kernel: true, ..weir_script::Options::default() };
+                    let world = binaries(None).expect("this machine's files");
+                    if let Err(failure) = stages::front(&source, &options, &world, &mut |_| ()) {
+                        wrong += &format!("{}: {body}{failure:?}\n", file.display());
+                    }
+                    compiled += 1;
+                }
+                "text" => {
+                    if let Some(printed) = prints.take().filter(|printed| *printed != body) {
+                        wrong += &format!("{}: expected:\n{body}found:\n{printed}\n", file.display());
+                        body = printed;
+                    }
+                }
+                _ => {}
+            }
+            written += &format!("```{language}\n{body}```\n");
+        }
+        if std::env::var_os("WEIR_BLESS").is_some() && written != page {
+            fs::write(&file, written).unwrap();
+        }
+    }
+    assert!(
+        run >= 12 && compiled >= 10,
+        "{run} examples were run and {compiled} compiled: pages are missing"
+    );
+    assert!(wrong.is_empty() || std::env::var_os("WEIR_BLESS").is_some(), "{wrong}");
 }
 
 #[test]
