@@ -298,7 +298,7 @@ fn records(module: &Module, function: &Function) -> impl Iterator<Item = u32> {
 
 fn record_bytes(action: &Action) -> u32 {
     let fields = weir_ir::check::action_fields(action);
-    fields.last().map_or(weir_event::RECORD_HEADER_BYTES, |field| field.offset + field.ty.bytes())
+    weir_event::RECORD_HEADER_BYTES + fields.iter().map(|field| field.ty.bytes()).sum::<u32>()
 }
 
 fn kind(trigger: &Trigger) -> ProgramKind {

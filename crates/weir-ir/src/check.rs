@@ -180,8 +180,11 @@ fn check_action(action: &Action, maps: &[MapSchema]) -> Result<(), String> {
         | Action::LoopEnded { .. }
         | Action::Exit { .. } => {}
     }
+    // In any order, without holes.
+    let mut fields = action_fields(action);
+    fields.sort_by_key(|field| field.offset);
     let mut offset = u64::from(RECORD_HEADER_BYTES);
-    for field in action_fields(action) {
+    for field in fields {
         check_type(&field.ty)?;
         if u64::from(field.offset) != offset {
             return Err(format!("a field at {}, not at {offset}", field.offset));

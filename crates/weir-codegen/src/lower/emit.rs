@@ -1,33 +1,45 @@
 //! Records: reserved in the ring with their exact size, filled, submitted.
 //!
-//! Layout as weir-event says: u32 action, u32 zero, then the fields one after the other. If the ring is full, the
+//! Layout as weir-event says: u32 action, u32 zero, then the fields where the action has them. If the ring is full, the
 //! record is left out, and the ring counts it.
 //!
-//! A record whose last field is a string that is read for it ends with that string's NUL: it is made in scratch memory, and copied to
+//! A record whose last bytes are a long string ends with that string's NUL, or in its word: it is made in scratch memory, and copied to
 //! the ring from there. A line of 20 characters takes 64 bytes of the ring, not 1,056.
 
 use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp, size};
-use weir_event::{Action, RECORD_HEADER_BYTES, Type};
+use weir_event::{Action, Field, RECORD_HEADER_BYTES, Type};
 use weir_ir::check::action_fields;
 use weir_ir::{ActionId, Op, Value, leaves};
 
 use super::build::Arg;
 use super::{Held, Lower};
-use crate::lir::{Area, Inst, Place, R0, Src};
+use crate::limits;
+use crate::lir::{Area, Inst, ObjectId, Place, R0, Reg, Src};
 use crate::maps::GLOBAL_NO_ROOM;
+
+/// From so many bytes on a string that is in memory is copied up to its end alone.
+const MEASURED_BYTES_MIN: u32 = 64;
 
 impl Lower<'_> {
     pub(super) fn emit(&mut self, action: ActionId, args: &[Value]) {
         let schema = &self.module.schema.actions[action.0 as usize];
         let fields = action_fields(schema);
-        let ends_with_string = matches!(schema, Action::Printf { .. } | Action::PrintValue { .. })
-            && fields.last().is_some_and(|field| matches!(field.ty, Type::Str { .. }));
-        let types: Vec<&Type> = fields.into_iter().flat_map(|field| leaves(&field.ty)).collect();
-        if ends_with_string && let Some(last) = self.read_last(&types, args) {
-            return self.emit_measured(action, &types, args, last);
+        // The parts of fields, with their places.
+        let mut parts: Vec<(u32, &Type)> = Vec::with_capacity(args.len());
+        for field in &fields {
+            let mut offset = field.offset;
+            for ty in leaves(&field.ty) {
+                parts.push((offset, ty));
+                offset += ty.bytes();
+            }
         }
-        let bytes = record_bytes(&types);
+        let bytes = RECORD_HEADER_BYTES + fields.iter().map(|field| field.ty.bytes()).sum::<u32>();
+        if matches!(schema, Action::Printf { .. } | Action::PrintValue { .. })
+            && let Some(last) = self.last_string(&fields, &parts, args)
+        {
+            return self.emit_measured(action, &parts, args, last);
+        }
         let full = self.label();
         let reserve = [Arg::Map(self.maps.ring), Arg::Imm(bytes as i32), Arg::Imm(0)];
         self.call(helper::RINGBUF_RESERVE, &reserve);
@@ -36,40 +48,60 @@ impl Lower<'_> {
         self.mov(record, R0);
         // Action numbers are below 2^31: the upper half of this word is the header's zero.
         self.store(Place::Reg(record, 0), Src::Imm(action.0 as i32));
-        let mut to = Place::Reg(record, RECORD_HEADER_BYTES as i32);
-        for (ty, &arg) in types.into_iter().zip(args) {
-            self.write_leaf(arg, ty, to);
-            to = to.plus(ty.bytes());
+        for ((offset, ty), &arg) in parts.into_iter().zip(args) {
+            self.write_leaf(arg, ty, Place::Reg(record, offset as i32));
         }
         self.call(helper::RINGBUF_SUBMIT, &[Arg::Reg(record), Arg::Imm(0)]);
         self.insts.push(Inst::Label(full));
     }
 
-    /// The last field, if it is a string that nothing has read yet. The kernel has no scratch memory for it.
-    fn read_last(&self, types: &[&Type], args: &[Value]) -> Option<LastString> {
-        let (Type::Str { bytes }, last) = (types.last()?, args.last()?) else { return None };
-        match self.held[last.0 as usize] {
-            Held::Deferred(Op::ReadStr { address, limit }) if !self.maps.is_for_kernel => Some(LastString {
-                address: *address,
-                limit: *limit,
-                have: self.function.ty(*last).bytes(),
-                bytes: *bytes,
-            }),
-            _ => None,
-        }
+    /// Which of the parts is a field of its own at the end of the record, a long string whose end is only known when it runs. The kernel has no scratch memory
+    /// for it.
+    fn last_string(&self, fields: &[&Field], parts: &[(u32, &Type)], args: &[Value]) -> Option<usize> {
+        let last = fields.iter().max_by_key(|field| field.offset)?;
+        let (Type::Str { bytes }, false) = (&last.ty, self.maps.is_for_kernel) else { return None };
+        let part = parts.iter().position(|(offset, _)| *offset == last.offset)?;
+        let is_measured = match self.held[args[part].0 as usize] {
+            Held::Deferred(Op::ReadStr { .. }) => true,
+            Held::Memory(_) => *bytes >= MEASURED_BYTES_MIN,
+            _ => false,
+        };
+        (is_measured && self.function.ty(args[part]).bytes() == *bytes).then_some(part)
     }
 
-    fn emit_measured(&mut self, action: ActionId, types: &[&Type], args: &[Value], last: LastString) {
-        let start = record_bytes(types) - last.bytes;
-        let object = self.object_in(start + last.bytes, Area::Scratch);
+    /// A record that ends with the string of its part `last`.
+    fn emit_measured(&mut self, action: ActionId, parts: &[(u32, &Type)], args: &[Value], last: usize) {
+        let (start, ty) = parts[last];
+        let (bytes, string) = (ty.bytes(), args[last]);
+        let object = self.object_in(start + bytes, Area::Scratch);
         self.store(Place::Object(object, 0), Src::Imm(action.0 as i32));
-        let mut to = Place::Object(object, RECORD_HEADER_BYTES as i32);
-        for (ty, &arg) in types.iter().zip(args).take(types.len() - 1) {
-            self.write_leaf(arg, ty, to);
-            to = to.plus(ty.bytes());
+        for (index, ((offset, ty), &arg)) in parts.iter().zip(args).enumerate() {
+            if index != last {
+                self.write_leaf(arg, ty, Place::Object(object, *offset as i32));
+            }
         }
-        let [some, fits] = std::array::from_fn(|_| self.label());
-        self.read_string(last.address, last.limit, last.have, to);
+        let to = Place::Object(object, start as i32);
+        let used = match self.held[string.0 as usize] {
+            Held::Memory(from) => self.copy_until_end(to, from, bytes),
+            Held::Deferred(Op::ReadStr { address, limit }) => {
+                self.read_until_end(*address, *limit, bytes, to)
+            }
+            other => unreachable!("v{} is {other:?}, no string to be measured", string.0),
+        };
+        let fits = self.label();
+        self.branch(jmp::JLE, used, Src::Imm(bytes as i32), fits);
+        self.mov_imm(used, bytes as i32);
+        self.insts.push(Inst::Label(fits));
+        self.alu(alu::ADD, used, Src::Imm(start as i32));
+        let output = [Arg::Map(self.maps.ring), Arg::Object(object), Arg::Reg(used), Arg::Imm(0)];
+        self.call(helper::RINGBUF_OUTPUT, &output);
+        self.touch(object);
+    }
+
+    /// Reads a string of at most `have` bytes: how many it has with its NUL.
+    fn read_until_end(&mut self, address: Value, limit: Option<Value>, have: u32, to: Place) -> Reg {
+        let some = self.label();
+        self.read_string(address, limit, have, to);
         let used = self.fresh();
         self.mov(used, R0);
         self.branch(jmp::JSGT, used, Src::Imm(0), some);
@@ -77,26 +109,28 @@ impl Lower<'_> {
         self.insts.push(Inst::Store { size: size::B, to, src: Src::Imm(0) });
         self.mov_imm(used, 1);
         self.insts.push(Inst::Label(some));
-        self.branch(jmp::JLE, used, Src::Imm(last.have as i32), fits);
-        self.mov_imm(used, last.have as i32);
-        self.insts.push(Inst::Label(fits));
-        self.alu(alu::ADD, used, Src::Imm(start as i32));
-        let output = [Arg::Map(self.maps.ring), Arg::Object(object), Arg::Reg(used), Arg::Imm(0)];
-        self.call(helper::RINGBUF_OUTPUT, &output);
-        self.touch(object);
+        used
     }
-}
 
-/// A string that is read into the end of a record.
-struct LastString {
-    address: Value,
-    limit: Option<Value>,
-    /// Of the string, and of its field.
-    have: u32,
-    bytes: u32,
-}
-
-/// Bytes of a record with fields of these types.
-pub(super) fn record_bytes(types: &[&Type]) -> u32 {
-    RECORD_HEADER_BYTES + types.iter().map(|ty| ty.bytes()).sum::<u32>()
+    /// Copies the words of a string up to that in which it ends: their bytes. What is behind its end is zeros.
+    fn copy_until_end(&mut self, to: Place, from: ObjectId, bytes: u32) -> Reg {
+        let (used, done) = (self.fresh(), self.label());
+        self.mov_imm(used, 0);
+        self.in_loop(
+            bytes / 8,
+            limits::UNROLLED_WORDS / 2,
+            [to, Place::Object(from, 0)],
+            |lower, [to, from]| {
+                let word = lower.fresh();
+                lower.load(word, from);
+                lower.store(to, Src::Reg(word));
+                lower.alu(alu::ADD, used, Src::Imm(8));
+                lower.alu(alu::RSH, word, Src::Imm(56));
+                lower.branch(jmp::JEQ, word, Src::Imm(0), done);
+            },
+        );
+        self.insts.push(Inst::Label(done));
+        self.touch(from);
+        used
+    }
 }

@@ -134,7 +134,8 @@ fn execute(compiled: &Compiled, args: [u64; 6], is_return: bool) -> State {
 fn with_all_of_its_string(schema: &Schema, mut record: Vec<u8>) -> Vec<u8> {
     let action = u32::from_le_bytes(record[..4].try_into().expect("4 bytes"));
     let fields = weir_ir::check::action_fields(&schema.actions[action as usize]);
-    if let Some(Field { offset, ty: ty @ Type::Str { .. } }) = fields.last()
+    let last = fields.into_iter().max_by_key(|field| field.offset);
+    if let Some(Field { offset, ty: ty @ Type::Str { .. } }) = last
         && record.last() == Some(&0)
         && record.len() > *offset as usize
     {

@@ -257,7 +257,6 @@ impl Lowering<'_> {
         let ExprKind::Str(format) = &args[0].kind else { unreachable!("the check wants a literal format") };
         let mut fields = Vec::new();
         let mut values = Vec::new();
-        let mut offset = RECORD_HEADER_BYTES;
         // SANITY: the check has read the format.
         let conversions = conversions(format).expect("a checked format");
         for (arg, conversion) in args[1..].iter().zip(conversions) {
@@ -270,9 +269,9 @@ impl Lowering<'_> {
                 operand = self.int_of_register(&operand);
             }
             values.push(operand.value());
-            fields.push(Field { offset, ty: operand.ty.clone() });
-            offset += operand.ty.bytes();
+            fields.push(field(&operand.ty));
         }
+        place(&mut fields);
         self.emit(call, Action::Printf { to, format: format.clone(), args: fields }, values);
     }
 
@@ -345,6 +344,18 @@ impl Lowering<'_> {
 /// The only field of a record.
 pub(super) fn field(ty: &Type) -> Field {
     Field { offset: RECORD_HEADER_BYTES, ty: ty.clone() }
+}
+
+/// Puts the fields of a record one behind the other, the longest string last: the record may end with it.
+fn place(fields: &mut [Field]) {
+    let length = |field: &Field| if let Type::Str { bytes } = field.ty { bytes } else { 0 };
+    let last = (0..fields.len()).max_by_key(|index| length(&fields[*index]));
+    let others = (0..fields.len()).filter(|index| Some(*index) != last);
+    let mut offset = RECORD_HEADER_BYTES;
+    for index in others.chain(last) {
+        fields[index].offset = offset;
+        offset += fields[index].ty.bytes();
+    }
 }
 
 fn map_arg(arg: &Expr) -> &MapRef {

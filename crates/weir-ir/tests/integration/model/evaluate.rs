@@ -259,13 +259,16 @@ impl Run<'_> {
                 None
             }
             Op::Emit { action, args } => {
-                let mut record = u64::from(action.0).to_le_bytes().to_vec();
                 let fields = action_fields(&self.module.schema.actions[action.0 as usize]);
-                let types: Vec<Type> =
-                    fields.into_iter().flat_map(|field| leaves(&field.ty)).cloned().collect();
-                for (ty, &arg) in types.iter().zip(args) {
-                    record.extend(self.bytes(arg, ty));
+                let mut args = args.iter();
+                let mut parts = vec![(0, u64::from(action.0).to_le_bytes().to_vec())];
+                for field in fields {
+                    let leaves = leaves(&field.ty).into_iter().zip(args.by_ref());
+                    let bytes = leaves.flat_map(|(ty, arg)| self.bytes(*arg, ty)).collect();
+                    parts.push((field.offset, bytes));
                 }
+                parts.sort_by_key(|(offset, _)| *offset);
+                let record = parts.into_iter().flat_map(|(_, bytes)| bytes).collect();
                 self.state.records.push(record);
                 None
             }

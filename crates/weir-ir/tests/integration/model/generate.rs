@@ -156,7 +156,14 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
         Action::Printf {
             to: weir_event::PrintTo::Output,
             format: "%d \"%s\"\n\\ é\u{1}".into(),
-            args: fields(vec![int.clone(), string(menu, dice), Type::Func]),
+            args: {
+                // Each of the three may be the last argument, and the last in the record.
+                let mut types = vec![int.clone(), string(menu, dice), Type::Func];
+                types.rotate_left(dice.below(3));
+                let mut args = fields(types);
+                args.rotate_left(dice.below(3));
+                args
+            },
         },
         Action::PrintValue {
             value: fields(vec![Type::Tuple(vec![string(menu, dice), Type::Probe])]).remove(0),

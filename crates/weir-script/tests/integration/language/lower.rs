@@ -189,10 +189,10 @@ fn strings_take_the_length_of_their_place() {
 }
 
 #[test]
-fn records_lie_field_after_field() {
+fn records_lie_field_after_field_and_the_longest_string_is_the_last() {
     body(
         "printf(\"%d %s %s\\n\", pid, comm, func)",
-        "action printf \"%d %s %s\\n\" (u64 at 8, str16 at 16, func at 32)",
+        "action printf \"%d %s %s\\n\" (u64 at 8, str16 at 24, func at 16)",
         "b0:\n  v0: u64 = pid\n  v1: str16 = comm\n  v2: func = func\n  emit 0(v0, v1, v2)\n  return",
     );
     body(
