@@ -6,6 +6,7 @@ use crate::ast::{INT_TYPES, Name, TypeBase, TypeName, TypeSuffix};
 use crate::c::{is_basic, is_plain_typedef};
 use crate::limits;
 use crate::parser::Parser;
+use crate::parser::role::Role;
 use crate::token::TokenKind;
 
 impl Parser<'_> {
@@ -59,6 +60,7 @@ impl Parser<'_> {
             if *self.peek() == TokenKind::Ident && self.is_qualifier() {
                 self.bump();
             } else if self.eat("*") {
+                self.roles.set(next.start as usize, Role::TypePointer);
                 suffixes.push(TypeSuffix::Pointer);
             } else if self.peek().is("[") {
                 let (suffix, close) = self.array_suffix()?;
@@ -139,6 +141,16 @@ impl Parser<'_> {
                 None
             }
         }
+    }
+
+    /// Takes the `:` before a type.
+    pub(super) fn eat_type_colon(&mut self) -> bool {
+        let at = self.peek_span().start as usize;
+        let is_there = self.eat(":");
+        if is_there {
+            self.roles.set(at, Role::TypeColon);
+        }
+        is_there
     }
 
     fn is_qualifier(&mut self) -> bool {

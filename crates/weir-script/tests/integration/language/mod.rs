@@ -3,6 +3,7 @@
 mod accept;
 mod docs;
 mod doubles;
+mod format;
 mod lower;
 mod reject;
 mod run;
