@@ -4,7 +4,8 @@
 //! [`piece`]) get what stands between them ([`spacing`]), and become lines ([`line`]).
 //!
 //! - The style is that of bpftrace's tools: attach points, predicate and `{` on lines of their own, one statement a line, an empty line
-//!   between clauses. Two blanks a level, as in the tools of 0.24 and later; the documentation of bpftrace names no style for `--fmt`.
+//!   between clauses, two blanks a level: what `bpftrace --fmt` makes (0.27), but that it also leaves out round brackets, moves comments and wraps
+//!   lines at other places.
 //! - Lines of more than 100 columns are wrapped, at best behind commas, `&&` and `||`, and go on four columns further in. Those that are longer all the
 //!   same have comments or one long token, or are of a block more than 30 levels deep.
 //! - Kept: comments and their order, one of several empty lines, the first line `#!…`, literals as they were written, round brackets, and C text

@@ -51,7 +51,6 @@ pub(super) enum Kind {
     /// An operator between two operands.
     Binary,
     TypePointer,
-    TypeColon,
     Open(Brace),
     Close(Brace),
     /// Any other operator or bracket.
@@ -178,7 +177,6 @@ impl<'a> Reader<'a, '_> {
             (TokenKind::Punct("}"), _) => Kind::Close(self.open.pop().expect("a brace is open")),
             (TokenKind::Punct(_), Some(Role::BinaryOp)) => Kind::Binary,
             (TokenKind::Punct(_), Some(Role::TypePointer)) => Kind::TypePointer,
-            (TokenKind::Punct(_), Some(Role::TypeColon)) => Kind::TypeColon,
             (TokenKind::Punct("-" | "!" | "~" | "*" | "++" | "--"), _) => Kind::Prefix,
             (TokenKind::Punct(_), _) => Kind::Punct,
             (TokenKind::EndPredicate, _) => Kind::PredicateEnd,

@@ -135,6 +135,8 @@ fn separation(before: &Piece<'_>, next: &Piece<'_>, has_comments: bool) -> Separ
         (Kind::Shebang, _) => Separation::Lines,
         (Kind::Probe, Kind::Punct) => Separation::Glue,
         (Kind::Probe | Kind::PredicateEnd, _) | (_, Kind::Probe) => Separation::Line,
+        // Of a macro or a function.
+        (_, Kind::Open(_)) if next.depth == 0 && !before.is("=") => Separation::Line,
         (Kind::Open(Brace::Block | Brace::Value), Kind::Close(_)) if !has_comments => Separation::Glue,
         (Kind::Open(_), _) | (_, Kind::Close(_)) => Separation::Lines,
         _ if before.ends_stmt() && !next.is("else") => Separation::Lines,
@@ -164,11 +166,13 @@ fn is_glued(before: &Piece<'_>, next: &Piece<'_>) -> bool {
         // `1 .0` is no fraction.
         _ if is_any(next, &["."]) => before.kind != Kind::Number,
         _ if is_any(next, &["->", "..", "["]) || is_any(before, &[".", "->", ".."]) => true,
-        (_, Kind::Postfix | Kind::TypeColon) | (Kind::Prefix, _) => true,
+        (_, Kind::Postfix) | (Kind::Prefix, _) => true,
         (Kind::TypePointer, Kind::TypePointer) => true,
         _ if before.is("?") && next.is(":") => true,
         // A call.
-        (Kind::Word, _) if next.is("(") => !is_any(before, &["if", "comptime", "while", "for", "return"]),
+        (Kind::Word, _) if next.is("(") => {
+            !is_any(before, &["if", "comptime", "while", "for", "unroll", "return"])
+        }
         // A cast.
         _ if before.is(")") => next.is("(") || begins_operand,
         _ => false,

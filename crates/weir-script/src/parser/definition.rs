@@ -40,7 +40,7 @@ impl Parser<'_> {
         }
         let kind = match is_macro {
             true => DefinitionKind::Macro,
-            false if self.eat_type_colon() => DefinitionKind::Function(Some(self.type_name()?)),
+            false if self.eat(":") => DefinitionKind::Function(Some(self.type_name()?)),
             false => DefinitionKind::Function(None),
         };
         if !self.peek().is("{") {
@@ -86,7 +86,7 @@ impl Parser<'_> {
             self.fault(token.span, &format!("`{}` is no parameter", name.text), hint);
             return None;
         }
-        let ty = if !is_macro && self.eat_type_colon() { Some(self.type_name()?) } else { None };
+        let ty = if !is_macro && self.eat(":") { Some(self.type_name()?) } else { None };
         Some(Parameter { name, ty })
     }
 

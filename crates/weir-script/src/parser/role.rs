@@ -28,8 +28,6 @@ pub(crate) enum Role {
     BinaryOp,
     /// A `*` of a type.
     TypePointer,
-    /// The `:` before a type.
-    TypeColon,
 }
 
 impl Roles {

@@ -220,7 +220,7 @@ impl Parser<'_> {
             return StmtKind::Invalid;
         }
         let variable = Name { text: self.text_of(token.span), span: token.span };
-        let ty = if self.eat_type_colon() { self.type_name() } else { None };
+        let ty = if self.eat(":") { self.type_name() } else { None };
         let value = if !self.recovering && self.eat("=") { Some(self.expr()) } else { None };
         StmtKind::Let { variable, ty, value }
     }

@@ -143,16 +143,6 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes the `:` before a type.
-    pub(super) fn eat_type_colon(&mut self) -> bool {
-        let at = self.peek_span().start as usize;
-        let is_there = self.eat(":");
-        if is_there {
-            self.roles.set(at, Role::TypeColon);
-        }
-        is_there
-    }
-
     fn is_qualifier(&mut self) -> bool {
         let span = self.peek_span();
         matches!(self.text_of(span).as_str(), "const" | "volatile" | "__user" | "__kernel")
