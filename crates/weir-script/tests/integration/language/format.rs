@@ -276,6 +276,13 @@ fn comments_stand_anywhere() {
 }
 
 #[test]
+fn the_page_on_editors_shows_the_style() {
+    let page = include_str!("../../../../../docs/editors.md");
+    let script = page.split("\n```\n").nth(1).unwrap();
+    assert_eq!(check(script), Some(format!("{script}\n")));
+}
+
+#[test]
 fn a_script_that_becomes_too_long_is_refused() {
     let open = "if (1) { ".repeat(100);
     let text = format!("BEGIN {{ {open}{}{} }}", "a(); ".repeat(20_000), "}".repeat(100));
