@@ -113,3 +113,6 @@ pub fn compile(
     }
     Ok((module, diagnostics))
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 //! the rest of the script is still read. Knows no builtin, function or probe kind; only the shape.
 
 mod definition;
-mod expr;
+pub(crate) mod expr;
 mod preamble;
 mod probe;
 pub(crate) mod role;

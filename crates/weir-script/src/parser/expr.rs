@@ -13,7 +13,7 @@ use crate::token::TokenKind;
 use crate::unsupported::{self, Kind};
 
 /// What no name can be.
-const KEYWORDS: [&str; 10] =
+pub(crate) const KEYWORDS: [&str; 10] =
     ["if", "else", "let", "return", "config", "while", "for", "unroll", "break", "continue"];
 
 impl Parser<'_> {

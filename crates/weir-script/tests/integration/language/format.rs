@@ -278,7 +278,8 @@ fn comments_stand_anywhere() {
 #[test]
 fn the_page_on_editors_shows_the_style() {
     let page = include_str!("../../../../../docs/editors.md");
-    let script = page.split("\n```\n").nth(1).unwrap();
+    let (_, style) = page.split_once("The style:\n\n```\n").unwrap();
+    let (script, _) = style.split_once("\n```\n").unwrap();
     assert_eq!(check(script), Some(format!("{script}\n")));
 }
 
