@@ -92,7 +92,9 @@ pub use crate::costs::percent;
 pub use crate::failure::Failure;
 pub use crate::notice::{About, NotProbed, Notice, Notices};
 pub use crate::options::{Detail, Engine, Options, RecordOptions, SnapshotOptions, TriggerOptions};
-pub use crate::prepare::{Front, Planned, Run, Script, check_rule, check_triggers, compile, events, syntax};
+pub use crate::prepare::{
+    Front, Planned, Run, Script, check_rule, check_triggers, compile, events, formatted, syntax,
+};
 pub use crate::recorded::Recorded;
 pub use crate::recorded::Snapshots;
 pub use crate::running::{Ended, Running};

@@ -72,6 +72,11 @@ pub fn syntax(source: &SourceFile) -> Result<String, Failure> {
     emit::ast(source)
 }
 
+/// A script in weir's style, or what keeps it from being read.
+pub fn formatted(source: &SourceFile) -> Result<String, Failure> {
+    weir_script::format(source).map_err(Failure::Script)
+}
+
 /// Whether a rule can be read: its events are some, its filter is one. What they name is not looked for.
 pub fn check_rule(rule: &Rule) -> Result<(), Failure> {
     recording::check(rule)

@@ -44,7 +44,7 @@ pub(crate) enum Fault {
 }
 
 /// The probe kinds: name, alias, how it is written.
-const KINDS: &[(&str, &str, &str)] = &[
+pub(crate) const KINDS: &[(&str, &str, &str)] = &[
     ("begin", "begin", "`BEGIN`"),
     ("end", "end", "`END`"),
     ("interval", "i", "`interval:s:1`, `interval:ms:100`, `interval:hz:10` or `interval:1s`"),

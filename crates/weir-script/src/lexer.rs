@@ -74,25 +74,28 @@ impl<'a> Lexer<'a> {
 
     /// Skips white space and comments.
     pub(crate) fn skip_blank(&mut self) {
-        loop {
-            let rest = &self.text[self.position..];
-            self.position += rest.len() - rest.trim_start().len();
-            let rest = &self.text[self.position..];
-            if rest.starts_with("//") {
-                self.position += rest.find('\n').unwrap_or(rest.len());
-            } else if rest.starts_with("/*") {
-                match rest.find("*/") {
-                    Some(end) => self.position += end + 2,
-                    None => {
-                        let span = Span::new(self.position, self.position + 2);
-                        self.error(span, "comment is not closed", "add `*/`");
-                        self.position = self.text.len();
-                    }
+        while self.comment().is_some() {}
+    }
+
+    /// Skips white space, and the comment behind it, if there is one.
+    pub(crate) fn comment(&mut self) -> Option<Span> {
+        let rest = &self.text[self.position..];
+        self.position += rest.len() - rest.trim_start().len();
+        let (start, rest) = (self.position, &self.text[self.position..]);
+        if rest.starts_with("//") {
+            self.position += rest.find('\n').unwrap_or(rest.len());
+        } else if let Some(text) = rest.strip_prefix("/*") {
+            match text.find("*/") {
+                Some(end) => self.position += end + 4,
+                None => {
+                    self.error(Span::new(start, start + 2), "comment is not closed", "add `*/`");
+                    self.position = self.text.len();
                 }
-            } else {
-                return;
             }
+        } else {
+            return None;
         }
+        Some(Span::new(start, self.position))
     }
 
     /// Reads a quoted string that starts at the position: the string of an attach point too.

@@ -32,6 +32,8 @@ mod config;
 mod kernel;
 mod lower;
 
+mod formatter;
+
 mod limits;
 
 use weir_ir::{Module, World};
@@ -39,6 +41,7 @@ use weir_source::{Diagnostic, Severity, SourceFile};
 
 use crate::check::check;
 pub use crate::config::fault_of;
+pub use crate::formatter::format;
 use crate::lower::lower;
 pub use crate::parser::parse;
 
@@ -113,3 +116,6 @@ pub fn compile(
     }
     Ok((module, diagnostics))
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,9 +5,10 @@
 //! the rest of the script is still read. Knows no builtin, function or probe kind; only the shape.
 
 mod definition;
-mod expr;
+pub(crate) mod expr;
 mod preamble;
 mod probe;
+pub(crate) mod role;
 mod stmt;
 mod type_name;
 
@@ -16,12 +17,19 @@ use std::collections::VecDeque;
 use weir_source::{Diagnostic, SourceFile, Span};
 
 use crate::ast;
-use crate::lexer::Lexer;
+use crate::lexer::{Lexer, word_length};
 use crate::limits;
+use crate::parser::role::{Role, Roles};
 use crate::token::{Token, TokenKind};
 
 /// Reads a script. The diagnostics are in the order of the text; there is no `Invalid` node without one.
 pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
+    let (script, _, diagnostics) = parse_with_roles(file);
+    (script, diagnostics)
+}
+
+/// The same, with what the tokens are. Without diagnostics the roles are complete.
+pub(crate) fn parse_with_roles(file: &SourceFile) -> (ast::Script, Roles, Vec<Diagnostic>) {
     if file.text.len() > limits::SCRIPT_BYTES_MAX {
         let message = format!(
             "script is too long: {} bytes, the limit is {}",
@@ -29,7 +37,7 @@ pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
             limits::SCRIPT_BYTES_MAX
         );
         let script = ast::Script { incomplete: true, ..ast::Script::default() };
-        return (script, vec![Diagnostic::error(Span::new(0, 0), message)]);
+        return (script, Roles::default(), vec![Diagnostic::error(Span::new(0, 0), message)]);
     }
     let mut parser = Parser {
         lexer: Lexer::new(&file.text),
@@ -39,6 +47,7 @@ pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
         depth: 0,
         ended: false,
         c: Vec::new(),
+        roles: Roles::default(),
         ends_in_value: false,
     };
     let mut script = parser.script();
@@ -49,7 +58,7 @@ pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
     diagnostics.dedup();
     script.incomplete = !diagnostics.is_empty();
     diagnostics.truncate(limits::DIAGNOSTICS_MAX);
-    (script, diagnostics)
+    (script, parser.roles, diagnostics)
 }
 
 /// The state of one parse.
@@ -66,6 +75,7 @@ struct Parser<'a> {
     ended: bool,
     /// Where C text stands.
     c: Vec<Span>,
+    roles: Roles,
     /// The statement read last has no `;`.
     ends_in_value: bool,
 }
@@ -82,6 +92,7 @@ impl Parser<'_> {
             if rest.is_empty() {
                 return script;
             }
+            self.roles.items.insert(start);
             if self.c_text_ahead() {
                 if !script.clauses.is_empty() {
                     let span = Span::new(start, start + 1);
@@ -114,7 +125,12 @@ impl Parser<'_> {
         let probes = self.attach_points();
         self.lexer.skip_blank();
         let at = self.lexer.position;
-        let predicate = if self.lexer.text[at..].starts_with('/') { self.predicate() } else { None };
+        let predicate = if self.lexer.text[at..].starts_with('/') {
+            self.roles.set(at, Role::Predicate);
+            self.predicate()
+        } else {
+            None
+        };
         if !self.peek().is("{") {
             let found = self.found();
             let span = self.peek_span();
@@ -158,6 +174,13 @@ impl Parser<'_> {
         Some(expr)
     }
 
+    /// The word at the position, unless it is the kind of an attach point.
+    fn keyword_ahead(&self) -> &str {
+        let rest = &self.lexer.text[self.lexer.position..];
+        let (word, after) = rest.split_at(word_length(rest));
+        if after.starts_with(':') { "" } else { word }
+    }
+
     fn at_config(&mut self) -> bool {
         let rest = &self.lexer.text[self.lexer.position..];
         let Some(after) = rest.strip_prefix("config") else { return false };
@@ -169,6 +192,8 @@ impl Parser<'_> {
         let start = self.bump().span;
         self.bump();
         let mut entries = Vec::new();
+        let open = self.peek_span();
+        self.roles.set(open.start as usize, Role::Block);
         if !self.expect("{", "after `config =`") {
             self.skip_past_block();
             return ast::Config { entries, span: start };

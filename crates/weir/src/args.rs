@@ -7,6 +7,7 @@ pub(crate) mod bpf;
 pub(crate) mod bpftrace;
 pub(crate) mod filter;
 pub(crate) mod flight;
+pub(crate) mod fmt;
 pub(crate) mod record;
 pub(crate) mod sessions;
 pub(crate) mod trace_format;
@@ -37,6 +38,7 @@ Examples:
   weir record -e 'shop:*' -o trace -- ./shop
         record events with all their fields; `weir view trace` shows them
   weir list 'usdt:./app:*'    what can be probed
+  weir fmt tool.bt            put a script into weir's style
   weir bpf run prog.bpf.o     verify a compiled eBPF program, run it, print its result
   weir ps                     what is being traced now
   weir top                    what the probes of all traced processes cost, every second
@@ -103,6 +105,8 @@ fn is_of_trace(first: &str) -> bool {
 pub(crate) enum Command {
     /// Run a script: -e PROGRAM or a file, on a command (-c) or running processes (-p)
     Trace(Box<Trace>),
+    /// Put scripts into weir's style, in place
+    Fmt(fmt::Fmt),
     /// List what can be probed: functions and static probes (USDT), by pattern
     List(List),
     /// eBPF objects by hand: run, verify, disassemble, assemble, or build one from a script
@@ -270,7 +274,7 @@ pub(crate) struct Trace {
 }
 
 /// Where a script's text comes from.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Script<'a> {
     Text(&'a str),
     File(&'a Path),
@@ -738,6 +742,8 @@ mod tests {
         check_usage("weir trace -e p --budget cheap");
         check_usage("weir trace -e p --dialect lttng");
         check_usage("weir trace -e p --filter x --dialect c");
+        check_usage("weir fmt --check --print x.bt");
+        check_usage("weir fmt -e p x.bt");
         check_usage("weir detach");
         check_usage("weir detach -p 1 --all");
         check_usage("weir ps 1");

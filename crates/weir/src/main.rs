@@ -9,6 +9,7 @@ mod bpf;
 mod doctor;
 mod failure;
 mod filter;
+mod fmt;
 mod list;
 mod live;
 mod manage;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Filter(args) => {
             filter::filter(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
+        Command::Fmt(args) => fmt::fmt(&args),
         Command::Record(line) => record(line.asked()),
         Command::View(args) => view::view(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::List(args) => list::list(&args).unwrap_or_else(|failure| failure.report(None)),

@@ -142,7 +142,8 @@ pub(crate) fn compile(
     compiled.map_err(|failure| (failure, Some(source)))
 }
 
-fn source_of(script: args::Script<'_>) -> Result<SourceFile, Failure> {
+/// The text of a script.
+pub(crate) fn source_of(script: args::Script<'_>) -> Result<SourceFile, Failure> {
     match script {
         args::Script::Text(text) => Ok(SourceFile { name: "<-e>".into(), text: text.to_owned() }),
         args::Script::File(path) => {

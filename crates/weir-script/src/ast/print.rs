@@ -97,7 +97,7 @@ impl Printer {
             StmtKind::Expr(expr) => self.expr(expr),
             StmtKind::Let { variable, ty, value } => {
                 let ty = ty.as_ref().map(|ty| format!(": {}", ty.text())).unwrap_or_default();
-                self.line(&format!("let {}{ty}", variable.text));
+                self.line(&format!("let {}{ty}", variable_text(&variable.text)));
                 self.below(|p| value.iter().for_each(|value| p.expr(value)));
             }
             StmtKind::AssignVariable { variable, op, value } => {
@@ -157,7 +157,7 @@ impl Printer {
             ExprKind::Double(value) => self.line(&format!("double {value:?}")),
             ExprKind::Str(text) => self.line(&format!("string {text:?}")),
             ExprKind::Name(name) => self.line(&format!("builtin {name}")),
-            ExprKind::Variable(name) => self.line(&format!("variable {name}")),
+            ExprKind::Variable(name) => self.line(&format!("variable {}", variable_text(name))),
             ExprKind::Map(map) => self.map(map),
             ExprKind::Param(index) => self.line(&format!("param ${index}")),
             ExprKind::ParamCount => self.line("param $#"),
@@ -218,6 +218,11 @@ impl Printer {
         print(self);
         self.level -= 1;
     }
+}
+
+/// The variable of `a ?: b` is named by its place, which is not printed.
+fn variable_text(name: &str) -> &str {
+    if name.starts_with("$?") { "$?" } else { name }
 }
 
 /// A part as it can be written: in quotes where it has a character that would end it.

@@ -3,21 +3,18 @@
 use weir_source::Span;
 
 use crate::ast::{Definition, DefinitionKind, ExprKind, MapDeclaration, Name, Parameter, Script, StmtKind};
-use crate::lexer::word_length;
 use crate::parser::Parser;
+use crate::parser::role::Role;
 use crate::token::TokenKind;
 
 impl Parser<'_> {
     /// Reads a definition, if one stands here.
     pub(super) fn definition(&mut self, script: &mut Script) -> bool {
-        let rest = &self.lexer.text[self.lexer.position..];
-        let word = &rest[..word_length(rest)];
-        let is_apart = rest[word.len()..].starts_with(|c: char| c.is_whitespace());
-        match word {
-            "macro" if is_apart => script.definitions.extend(self.macro_or_function(true)),
-            "fn" | "subprog" if is_apart => script.definitions.extend(self.macro_or_function(false)),
-            "import" if is_apart => script.imports.extend(self.import()),
-            "let" if is_apart => script.maps.extend(self.map_declaration()),
+        match self.keyword_ahead() {
+            "macro" => script.definitions.extend(self.macro_or_function(true)),
+            "fn" | "subprog" => script.definitions.extend(self.macro_or_function(false)),
+            "import" => script.imports.extend(self.import()),
+            "let" => script.maps.extend(self.map_declaration()),
             _ => return false,
         }
         if self.recovering {
@@ -58,7 +55,9 @@ impl Parser<'_> {
     /// A block whose last statement may be a value: an expression that no `;` ends. The next token is its `{`.
     pub(super) fn valued_block(&mut self) -> (crate::ast::Block, Option<Box<crate::ast::Expr>>) {
         self.ends_in_value = false;
+        let open = self.peek_span();
         let mut body = self.block();
+        self.roles.set(open.start as usize, Role::ValueBlock);
         let is_value = self.ends_in_value
             && body.stmts.last().is_some_and(|stmt| matches!(stmt.kind, StmtKind::Expr(_)));
         let last = if is_value { body.stmts.pop() } else { None };

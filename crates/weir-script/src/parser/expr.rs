@@ -7,12 +7,13 @@ use crate::ast::{
 };
 use crate::limits;
 use crate::parser::Parser;
+use crate::parser::role::Role;
 use crate::parser::type_name::is_type_word;
 use crate::token::TokenKind;
 use crate::unsupported::{self, Kind};
 
 /// What no name can be.
-const KEYWORDS: [&str; 10] =
+pub(crate) const KEYWORDS: [&str; 10] =
     ["if", "else", "let", "return", "config", "while", "for", "unroll", "break", "continue"];
 
 impl Parser<'_> {
@@ -66,6 +67,7 @@ impl Parser<'_> {
                 break;
             }
             self.bump();
+            self.roles.set(op_span.start as usize, Role::BinaryOp);
             let right = self.binary(binding + 1);
             let span = left.span.to(right.span);
             left = self

@@ -2,24 +2,23 @@
 
 use weir_source::Span;
 
-use crate::lexer::word_length;
 use crate::parser::Parser;
+use crate::parser::role::Role;
 
 impl Parser<'_> {
     /// Passes over a directive or a declaration of C, if one stands here.
     pub(super) fn c_text_ahead(&mut self) -> bool {
         let start = self.lexer.position;
         let rest = &self.lexer.text[start..];
-        let word = &rest[..word_length(rest)];
-        let is_apart = rest[word.len()..].starts_with(|c: char| c.is_whitespace());
-        let length = match word {
+        let length = match self.keyword_ahead() {
             _ if rest.starts_with('#') => directive(rest),
-            "struct" | "union" | "enum" if is_apart => declaration(rest, true),
-            "typedef" if is_apart => declaration(rest, false),
+            "struct" | "union" | "enum" => declaration(rest, true),
+            "typedef" => declaration(rest, false),
             _ => return false,
         };
         self.lexer.position += length;
         self.c.push(Span::new(start, start + length));
+        self.roles.set(start, Role::C { end: start + length });
         true
     }
 

@@ -8,6 +8,7 @@ use weir_source::Span;
 use crate::ast;
 use crate::kernel;
 use crate::parser::Parser;
+use crate::parser::role::Role;
 use crate::token::TokenKind;
 
 /// Probe kinds without a path: a `/` in their second part starts the predicate.
@@ -54,6 +55,7 @@ impl Parser<'_> {
             self.recovering = false;
             return None;
         }
+        self.roles.set(start, Role::Probe { end: self.lexer.position });
         sound.then_some(ast::Probe { parts, span })
     }
 

@@ -4,12 +4,14 @@ use weir_source::Span;
 
 use crate::ast::{ASSIGN_OPS, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind};
 use crate::parser::Parser;
+use crate::parser::role::Role;
 use crate::token::TokenKind;
 
 impl Parser<'_> {
     /// A block; the next token is its `{`.
     pub(super) fn block(&mut self) -> Block {
         let open = self.bump().span;
+        self.roles.set(open.start as usize, Role::Block);
         let stmts = self.nested(|parser| parser.stmts(open)).unwrap_or_default();
         self.recover();
         let close = self.peek_span();

@@ -5,6 +5,7 @@ use weir_source::Span;
 use crate::ast::{INT_TYPES, Name, TypeBase, TypeName, TypeSuffix};
 use crate::limits;
 use crate::parser::Parser;
+use crate::parser::role::Role;
 use crate::token::TokenKind;
 use weir_header::{is_basic, is_plain_typedef};
 
@@ -59,6 +60,7 @@ impl Parser<'_> {
             if *self.peek() == TokenKind::Ident && self.is_qualifier() {
                 self.bump();
             } else if self.eat("*") {
+                self.roles.set(next.start as usize, Role::TypePointer);
                 suffixes.push(TypeSuffix::Pointer);
             } else if self.peek().is("[") {
                 let (suffix, close) = self.array_suffix()?;

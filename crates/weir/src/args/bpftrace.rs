@@ -1,6 +1,6 @@
 //! bpftrace's command line, as bpftrace(8) has it: what `weir` understands where it is called `bpftrace`.
 //!
-//! In: the arguments. Out: those of `weir trace`, `weir list` or `weir doctor` that mean the same. What weir has no use for is accepted and left
+//! In: the arguments. Out: those of `weir trace`, `weir list`, `weir fmt` or `weir doctor` that mean the same. What weir has no use for is accepted and left
 //! out: how output is buffered (weir writes what there is at every look), warnings about helpers (faults are counted in any case), and switches
 //! of the kernel's features. What weir cannot do yet is refused by name.
 
@@ -16,7 +16,7 @@ const VERSION: &str = concat!("v0.26 (weir ", env!("CARGO_PKG_VERSION"), ")");
 
 const AFTER: &str = "\
 This is weir, called by the name of bpftrace. Probes of user space run inside the traced process; `weir help` shows what
-else there is. Not there yet: --aot, --test, --bench, --fmt, -d libbpf and -d verifier.";
+else there is. Not there yet: --aot, --test, --bench, -d libbpf and -d verifier.";
 
 /// bpftrace's command line, understood by weir
 #[derive(Parser, Debug)]
@@ -78,6 +78,10 @@ struct Line {
     #[arg(long)]
     dry_run: bool,
 
+    /// Print the script in weir's style, and stop
+    #[arg(long)]
+    fmt: bool,
+
     /// Say nothing of what may be wrong and is no error
     #[arg(long)]
     no_warnings: bool,
@@ -113,8 +117,6 @@ struct Line {
     tests: bool,
     #[arg(long, hide = true)]
     bench: bool,
-    #[arg(long, hide = true)]
-    fmt: bool,
     #[arg(long, hide = true, num_args = 0..=1)]
     probe_filter: Option<Option<String>>,
 
@@ -164,7 +166,6 @@ impl Line {
             (self.aot.is_some(), "`--aot`"),
             (self.tests, "`--test`"),
             (self.bench, "`--bench`"),
-            (self.fmt, "`--fmt`"),
             (self.probe_filter.is_some(), "`--probe-filter`"),
             (self.lists && self.program.is_some(), "`-l` of a script"),
             (self.stage == Some(Stage::Libbpf), "`-d libbpf`"),
@@ -189,6 +190,16 @@ impl Line {
         let mut add = |words_of: &[&str]| words.extend(words_of.iter().map(OsString::from));
         if self.info {
             add(&["doctor"]);
+            return words;
+        }
+        if self.fmt {
+            add(&["fmt"]);
+            match (self.program, self.arguments.first()) {
+                (Some(program), _) => add(&[&format!("-e{program}")]),
+                (None, Some(file)) => add(&["--print", "--", file]),
+                // SANITY: `checked` has found one of them.
+                (None, None) => unreachable!("there is a script"),
+            }
             return words;
         }
         if self.lists {
@@ -340,13 +351,16 @@ mod tests {
         check(&["-l", "usdt:./app:*"], &["list", "--", "usdt:./app:*"]);
         check(&["-lv", "usdt:./app:*", "-p", "5"], &["list", "-p", "5", "-v", "--", "usdt:./app:*"]);
         check(&["--info"], &["doctor"]);
+        check(&["--fmt", "x.bt", "5"], &["fmt", "--print", "--", "x.bt"]);
+        check(&["--fmt", "-e", "BEGIN { }"], &["fmt", "-eBEGIN { }"]);
+        check(&["--fmt", "-"], &["fmt", "--print", "--", "-"]);
     }
 
     #[test]
     fn what_is_not_there_is_refused_by_name() {
         refuses(&[], "there is no script");
         refuses(&["-l"], "what is to be listed?");
-        refuses(&["--fmt", "x.bt"], "not supported by weir yet: `--fmt`");
+        refuses(&["--fmt"], "there is no script");
         refuses(&["--aot", "out", "x.bt"], "not supported by weir yet: `--aot`");
         refuses(&["-d", "verifier", "x.bt"], "not supported by weir yet: `-d verifier`");
         refuses(&["--version"], "bpftrace v0.26 (weir ");

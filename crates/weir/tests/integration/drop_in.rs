@@ -82,6 +82,7 @@ fn stages_lists_and_versions() {
     assert!(String::from_utf8_lossy(&list.stdout).contains(":malloc"), "{list:?}");
     let version = bpftrace("version", &["--version"]);
     check(&version, 0, &format!("bpftrace v0.26 (weir {})", env!("CARGO_PKG_VERSION")), "");
-    check(&bpftrace("fmt", &["--fmt", "x.bt"]), 2, "", "not supported by weir yet: `--fmt`");
+    check(&bpftrace("fmt", &["--fmt", "-e", "BEGIN{exit()}"]), 0, "BEGIN\n{\n  exit();\n}", "");
+    check(&bpftrace("aot", &["--aot", "out", "x.bt"]), 2, "", "not supported by weir yet: `--aot`");
     check(&bpftrace("nothing", &[]), 2, "", "there is no script");
 }

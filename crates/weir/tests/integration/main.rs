@@ -16,6 +16,7 @@ mod filtered;
 mod first;
 mod flight;
 mod floats;
+mod fmt;
 mod follow;
 mod imports;
 mod language;

@@ -3,6 +3,7 @@
 mod accept;
 mod docs;
 mod doubles;
+mod format;
 mod kernel;
 mod lower;
 mod reject;

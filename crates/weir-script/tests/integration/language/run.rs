@@ -443,6 +443,18 @@ fn compare(op: CmpOp, a: i64, b: i64) -> bool {
     }
 }
 
+fn program_text(program: &[Stmt]) -> String {
+    let mut text =
+        String::from("uprobe:libc:malloc {\n$a = (int64)arg0; $b = (int64)arg1; let $c = 5; @m += 0;\n");
+    block_text(program, &mut text);
+    text + "print(($a, 0)); print(($b, 0)); print(($c, 0)); }"
+}
+
+/// The text of a program that compiles.
+pub(crate) fn random_program(random: &mut Random) -> String {
+    program_text(&make_block(random, 3, false))
+}
+
 #[test]
 fn random_programs_do_what_the_language_says() {
     let daily = Daily { seed: 0x5eed_0003, at_least: 300, at_most: 3_000, budget: Duration::from_secs(2) };
@@ -451,10 +463,7 @@ fn random_programs_do_what_the_language_says() {
     let mut lines = 0;
     for _ in cases.by_ref() {
         let program = make_block(&mut random, 3, false);
-        let mut text =
-            String::from("uprobe:libc:malloc {\n$a = (int64)arg0; $b = (int64)arg1; let $c = 5; @m += 0;\n");
-        block_text(&program, &mut text);
-        text.push_str("print(($a, 0)); print(($b, 0)); print(($c, 0)); }");
+        let text = program_text(&program);
         let (module, _) = compile(&text).unwrap_or_else(|faults| panic!("{text}\n{faults:#?}"));
         let mut optimised = module.clone();
         weir_ir::pass::optimise(&mut optimised);
