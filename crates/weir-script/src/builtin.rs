@@ -201,6 +201,11 @@ pub const VARIABLES: &[Variable] = &[
     number("jiffies", Builtin::Jiffies, "Ticks of the kernel's clock since it started."),
     number("numaid", Builtin::NumaNode, "Number of the NUMA node that the thread runs on."),
     number("elapsed", Builtin::Elapsed, "Nanoseconds since tracing began."),
+    number(
+        "cpid",
+        Builtin::Command,
+        "Process id of the command that weir has started (`-c`); without one 0, with a warning. `has_cpid` is 1 or 0, a constant.",
+    ),
     arg(
         "arg0",
         0,

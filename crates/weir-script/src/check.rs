@@ -108,6 +108,7 @@ pub(crate) fn check(
     let known = Known {
         params: options.params.clone(),
         named: options.named.clone(),
+        has_command: options.has_command,
         declarations,
         cpus: world.cpus(),
         stack_mode: settings.stack_mode,

@@ -48,7 +48,6 @@ const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN
 const KERNEL: &str =
     "it is of the kernel, whose memory weir reads with no engine, `--engine kernel` included";
 const PARENT: &str = "the process does not know it without a system call; `cat(\"/proc/%d/stat\", pid)` prints what the kernel says of it";
-const CHILD: &str = "a command that weir starts is the only process of the script: `pid` in its probes";
 const ADDRESS: &str = "where a symbol lies is another place in each process; take its address from an argument or `reg(\"ip\")`";
 const UNSAFE: &str = "weir does not act on the system it observes";
 const TYPES: &str = "`sizeof`, `offsetof` and casts are there";
@@ -74,8 +73,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Operator, "typeinfo", TYPES),
     row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
-    row(Kind::Builtin, "cpid", CHILD),
-    row(Kind::Builtin, "has_cpid", CHILD),
     row(Kind::Builtin, "ctx", KERNEL),
     row(Kind::Builtin, "curtask", KERNEL),
     row(Kind::Builtin, "ppid", PARENT),

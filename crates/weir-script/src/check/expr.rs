@@ -409,6 +409,10 @@ impl Checker<'_> {
         if row.name == "probe" && !self.names_probe.contains(&self.clause) {
             self.names_probe.push(self.clause);
         }
+        if row.ir == Builtin::Command && !self.known.has_command {
+            let hint = "give one with `-c`; `has_cpid` says whether there is one";
+            self.warning(span, "weir starts no command, and `cpid` is 0", hint);
+        }
         if row.name == "func" && self.kernel_events.contains_key(&self.clause) {
             // A symbol, as `ksym` gives it.
             return Ty::Value(Type::Usym);

@@ -160,6 +160,7 @@ impl Lowering<'_> {
         }
         let op = match (row.ir, self.target.probe_site) {
             (Builtin::Probe, Some(site)) => Op::Int(site as i64),
+            (Builtin::Command, _) if !self.checked.known.has_command => Op::Int(0),
             (ir, _) => Op::Builtin(ir),
         };
         Operand::one(self.blocks.value(op, row.ty.clone()), row.ty.clone())

@@ -60,6 +60,32 @@ fn scripts_have_structure_in_the_traced_process() {
 }
 
 #[test]
+fn a_script_knows_the_command() {
+    let program = target::build("language", Source::Text(PROGRAM), &["-O1"]);
+    let script = format!(
+        "BEGIN {{ printf(\"begins %d\\n\", has_cpid && cpid != pid); @command = cpid; }}
+         uprobe:{}:handle /@seen == 0/ {{ @seen = 1; printf(\"same %d\\n\", pid == cpid && pid == @command); }}
+         END {{ printf(\"ends %d\\n\", @command == cpid); clear(@command); clear(@seen); }}",
+        testkit::paths::quoted(&program)
+    );
+    let engines: &[&[&str]] = match testkit::kernel::available().is_ok() {
+        true => &[&["-q"], &["-q", "--engine", "kernel"]],
+        false => &[&["-q"]],
+    };
+    for options in engines {
+        let traced = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("trace")
+            .args(*options)
+            .args(["-e", &script, "-c", &testkit::paths::quoted(&program)])
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&traced.stdout);
+        let said = String::from_utf8_lossy(&traced.stderr);
+        assert_eq!(printed.trim_end(), "begins 1\nsame 1\nends 1", "{options:?}: {said}");
+    }
+}
+
+#[test]
 fn a_script_without_events_ends_by_itself() {
     let run = |script: &str| {
         let output =

@@ -42,6 +42,12 @@ fn begin(body: &str, expected: &str) {
 }
 
 #[test]
+fn there_is_no_command() {
+    begin("@ = cpid", "`cpid`: warning: weir starts no command, and `cpid` is 0");
+    script("BEGIN { @ = has_cpid }", &[]);
+}
+
+#[test]
 fn words_that_are_none() {
     check("@ = 1abc", "`1abc`: `1abc` is no number");
     check("@ = 08", "`08`: `08` is no number");
@@ -388,7 +394,7 @@ fn loops() {
 
 #[test]
 fn names_that_are_not_yet_there() {
-    for name in ["args", "kstack", "curtask", "ppid", "cpid", "has_cpid"] {
+    for name in ["args", "kstack", "curtask", "ppid"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
     for name in ["ksym", "kaddr", "system"] {
