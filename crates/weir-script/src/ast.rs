@@ -236,7 +236,10 @@ pub enum ExprKind {
         function: Name,
         args: Vec<Expr>,
     },
+    /// Without parts it is no value.
     Tuple(Vec<Expr>),
+    /// `(name = value, …)`
+    Record(Vec<(Name, Expr)>),
     /// `{ statements; value }`.
     Block {
         body: Block,
@@ -503,6 +506,7 @@ pub(crate) fn children(kind: &ExprKind) -> Vec<&Expr> {
         ExprKind::Ternary { condition, then, otherwise } => vec![condition, then, otherwise],
         ExprKind::Call { args, .. } => args.iter().collect(),
         ExprKind::Tuple(parts) => parts.iter().collect(),
+        ExprKind::Record(parts) => parts.iter().map(|(_, part)| part).collect(),
         ExprKind::Block { body, value } => of_block(body).into_iter().chain(value.as_deref()).collect(),
         ExprKind::Inlined { body, .. } => of_block(body),
         ExprKind::Part { tuple, .. } => vec![tuple],

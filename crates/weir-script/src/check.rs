@@ -64,6 +64,8 @@ pub(crate) struct Checked {
     pub(crate) results: HashMap<u32, Type>,
     /// Conditions of `if comptime`, by their starts.
     pub(crate) statics: HashMap<u32, bool>,
+    /// Which part of a tuple or a record a member or an index is.
+    pub(crate) parts: HashMap<Span, usize>,
     /// Bits of what is read from memory or cast.
     pub(crate) widths: HashMap<Span, u32>,
     pub(crate) max_strlen: u32,
@@ -182,6 +184,7 @@ pub(crate) fn check(
         sizes: checker.sizes,
         results: checker.results,
         statics: checker.statics,
+        parts: checker.parts,
         widths: checker.widths,
         known,
         max_strlen: settings.max_strlen,
@@ -454,6 +457,8 @@ pub(crate) struct Checker<'a> {
     statics: HashMap<u32, bool>,
     /// Functions around what is being read, innermost last.
     calls: Vec<inline::Call>,
+    /// Which part of a tuple or a record a member or an index is.
+    parts: HashMap<Span, usize>,
     /// Bits of what is read from memory or cast.
     widths: HashMap<Span, u32>,
     /// Of the clause's probes.
@@ -532,6 +537,7 @@ impl<'a> Checker<'a> {
             results: HashMap::new(),
             statics: HashMap::new(),
             calls: Vec::new(),
+            parts: HashMap::new(),
             widths: HashMap::new(),
             binaries: Vec::new(),
             incomplete,

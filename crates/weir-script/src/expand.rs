@@ -447,6 +447,10 @@ impl Expander {
             ExprKind::Tuple(parts) => {
                 ExprKind::Tuple(parts.into_iter().map(|part| self.expr(frame, part)).collect())
             }
+            ExprKind::Record(parts) => {
+                let part = |(name, value)| (self.name(frame, name), self.expr(frame, value));
+                ExprKind::Record(parts.into_iter().map(part).collect())
+            }
             ExprKind::Block { body, value } => ExprKind::Block {
                 body: self.block(frame, body),
                 value: value.map(|value| self.boxed(frame, value)),

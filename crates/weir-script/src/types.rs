@@ -102,6 +102,10 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
         (Type::Tuple(parts), Type::Tuple(others)) if parts.len() == others.len() => {
             parts.iter_mut().zip(others).all(|(part, other)| unify(part, other))
         }
+        (Type::Record(parts), Type::Record(others)) if parts.len() == others.len() => parts
+            .iter_mut()
+            .zip(others)
+            .all(|((name, part), (other_name, other))| name == other_name && unify(part, other)),
         _ => false,
     }
 }
@@ -113,6 +117,12 @@ pub(crate) fn join(left: &Type, right: &Type) -> Option<Type> {
         (Type::Int { .. }, Type::Pointer(to)) => Some(Type::Pointer(*to)),
         (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
             a.iter().zip(b).map(|(a, b)| join(a, b)).collect::<Option<Vec<_>>>().map(Type::Tuple)
+        }
+        (Type::Record(a), Type::Record(b)) if a.len() == b.len() => {
+            let part = |((name, a), (other, b)): (&(String, Type), &(String, Type))| {
+                (name == other).then(|| Some((name.clone(), join(a, b)?))).flatten()
+            };
+            a.iter().zip(b).map(part).collect::<Option<Vec<_>>>().map(Type::Record)
         }
         _ => {
             let mut joined = left.clone();
@@ -195,6 +205,10 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
         Type::Ustack(form) => format!("user stack ({}, {})", form.mode.name(), form.frames),
         Type::Tuple(parts) => {
             format!("({})", parts.iter().map(|part| describe(part, types)).collect::<Vec<_>>().join(", "))
+        }
+        Type::Record(parts) => {
+            let part = |(name, ty): &(String, Type)| format!(".{name} = {}", describe(ty, types));
+            format!("record {{ {} }}", parts.iter().map(part).collect::<Vec<_>>().join(", "))
         }
     }
 }

@@ -335,7 +335,15 @@ impl Display for Shown<&Type> {
             Type::Object { ty, bytes } => write!(out, "obj{bytes} of {}", ty.0),
             Type::Ustack(form) => write!(out, "ustack {} {}", form.mode.name(), form.frames),
             Type::Tuple(parts) => write!(out, "({})", List(parts.iter().map(Shown))),
+            Type::Record(parts) => write!(out, "{{{}}}", List(parts.iter().map(Shown))),
         }
+    }
+}
+
+impl Display for Shown<&(String, Type)> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        let (name, ty) = self.0;
+        write!(out, "{name}: {}", Shown(ty))
     }
 }
 

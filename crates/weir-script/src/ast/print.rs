@@ -176,6 +176,11 @@ impl Printer {
                 self.over(&format!("call {}", function.text), &args.iter().collect::<Vec<_>>());
             }
             ExprKind::Tuple(parts) => self.over("tuple", &parts.iter().collect::<Vec<_>>()),
+            ExprKind::Record(parts) => {
+                let names: Vec<&str> = parts.iter().map(|(name, _)| name.text.as_str()).collect();
+                let values: Vec<&Expr> = parts.iter().map(|(_, value)| value).collect();
+                self.over(&format!("record {}", names.join(" ")), &values);
+            }
             ExprKind::Block { body, value } => {
                 self.line("block");
                 self.below(|p| p.with_value(body, value.as_deref()));

@@ -244,6 +244,7 @@ impl Checker<'_> {
                     Type::Int { .. } => "print it with `%d`, or read it as an address with `str(…)`",
                     Type::Double => "print it with `%f`, `%e` or `%g`, or cast it: `(int64)farg0`",
                     Type::Tuple(_) => "print its parts: `$t.0`",
+                    Type::Record(_) => "print its parts: `$r.name`",
                     Type::Buffer { .. } => "print it with `%r`, `%rx` or `%rh`",
                     Type::Object { .. } => "name its members, or print all of it with `print`",
                     _ => "print it with `%s`",

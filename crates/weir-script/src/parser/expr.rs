@@ -15,6 +15,8 @@ use crate::unsupported::{self, Kind};
 const KEYWORDS: [&str; 10] =
     ["if", "else", "let", "return", "config", "while", "for", "unroll", "break", "continue"];
 
+const RECORD: &str = "such as `(pid = pid, name = comm)`";
+
 impl Parser<'_> {
     /// Any expression: a ternary or what binds tighter.
     pub(super) fn expr(&mut self) -> Expr {
@@ -355,25 +357,60 @@ impl Parser<'_> {
             return self.node(ExprKind::Cast { ty, operand: Box::new(operand) }, span);
         }
         self.bump();
-        let mut items = self.list();
+        if *self.peek() == TokenKind::Ident && self.peek_at(1).kind.is("=") {
+            return self.record(open);
+        }
+        let mut items = Vec::new();
+        let mut ends_in_comma = false;
+        while !self.recovering && !self.peek().is(")") {
+            items.push(self.expr());
+            ends_in_comma = !self.recovering && self.eat(",");
+            if !ends_in_comma {
+                break;
+            }
+        }
         let close = self.peek_span();
         if self.recovering || !self.expect(")", "to match `(`") {
             return invalid(open);
         }
-        let span = open.to(close);
-        match items.len() {
-            0 => {
-                self.fault(
-                    span,
-                    "expected an expression between `(` and `)`",
-                    "a tuple has at least two parts",
-                );
-                invalid(span)
+        match items.pop() {
+            Some(only) if items.is_empty() && !ends_in_comma => only,
+            last => {
+                items.extend(last);
+                self.node(ExprKind::Tuple(items), open.to(close))
             }
-            // SANITY: there is exactly one.
-            1 => items.pop().expect("one item"),
-            _ => self.node(ExprKind::Tuple(items), span),
         }
+    }
+
+    /// `(name = value, …)`, behind the bracket.
+    fn record(&mut self, open: Span) -> Expr {
+        let mut parts: Vec<(Name, Expr)> = Vec::new();
+        loop {
+            let token = self.peek_at(0).clone();
+            if token.kind != TokenKind::Ident {
+                let found = self.found();
+                self.fault(token.span, &format!("expected the name of a part, found {found}"), RECORD);
+                return invalid(open);
+            }
+            self.bump();
+            let name = Name { text: self.text_of(token.span), span: token.span };
+            if !self.expect("=", "after the name of a part") {
+                return invalid(open);
+            }
+            if parts.iter().any(|(known, _)| known.text == name.text) {
+                self.fault(name.span, &format!("the record has two parts `{}`", name.text), RECORD);
+            }
+            let value = self.expr();
+            parts.push((name, value));
+            if self.recovering || !self.eat(",") {
+                break;
+            }
+        }
+        let close = self.peek_span();
+        if self.recovering || !self.expect(")", "to match `(`") {
+            return invalid(open);
+        }
+        self.node(ExprKind::Record(parts), open.to(close))
     }
 
     fn refuse(&mut self, what: &str, hint: &str) -> Expr {

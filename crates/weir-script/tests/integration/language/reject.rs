@@ -95,7 +95,8 @@ fn statements_that_are_none() {
     check("--pid", "`pid`: `--` needs a map or a scratch variable");
     check("@ = 1 ? 2", "`}`: expected `:` in `condition ? a : b`, found `}`");
     check("@x[] = 1", "`@x[]`: expected a key between `[` and `]`");
-    check("@ = ()", "`()`: expected an expression between `(` and `)`");
+    check("@ = ()", "`()`: this expression gives no value");
+    check("@ = (a = 1, 2)", "`2`: expected the name of a part, found `2`");
     check("if (1) print(1)", "`print`: expected `{` after the condition of `if`, found `print`");
     check("if (1) { } else print(1)", "`print`: expected `{` after `else`, found `print`");
     check("else { }", "`else`: `else` without an `if`");
