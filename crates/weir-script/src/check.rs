@@ -23,6 +23,7 @@ mod memory;
 mod network;
 mod stmt;
 mod text;
+mod type_of;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -36,7 +37,7 @@ use crate::ast::{Clause, MapDeclaration, Name, Script};
 use crate::attach::{self, Attach, Fault};
 use crate::config::{self, Settings};
 use crate::limits;
-use crate::types::describe;
+use crate::types::{TypeInfo, describe};
 
 pub(crate) use crate::check::call::stack_form;
 pub(crate) use crate::check::constant::{Known, Parameter, constant, constant_string, parameter};
@@ -60,6 +61,8 @@ pub(crate) struct Checked {
     pub(crate) field_types: HashMap<u32, Type>,
     /// Of `sizeof` and `offsetof`, by their starts.
     pub(crate) sizes: HashMap<u32, u64>,
+    /// What `typeinfo` says, by its start.
+    pub(crate) infos: HashMap<u32, TypeInfo>,
     /// What functions return, by the starts of the copies of their bodies.
     pub(crate) results: HashMap<u32, Type>,
     /// Conditions of `if comptime`, by their starts.
@@ -182,6 +185,7 @@ pub(crate) fn check(
         type_ids: checker.type_ids,
         field_types: checker.field_types,
         sizes: checker.sizes,
+        infos: checker.infos,
         results: checker.results,
         statics: checker.statics,
         parts: checker.parts,
@@ -453,6 +457,8 @@ pub(crate) struct Checker<'a> {
     field_types: HashMap<u32, Type>,
     /// Of `sizeof` and `offsetof`, by their starts.
     sizes: HashMap<u32, u64>,
+    /// What `typeinfo` says, by its start.
+    infos: HashMap<u32, TypeInfo>,
     results: HashMap<u32, Type>,
     statics: HashMap<u32, bool>,
     /// Functions around what is being read, innermost last.
@@ -534,6 +540,7 @@ impl<'a> Checker<'a> {
             type_ids: HashMap::new(),
             field_types: HashMap::new(),
             sizes: HashMap::new(),
+            infos: HashMap::new(),
             results: HashMap::new(),
             statics: HashMap::new(),
             calls: Vec::new(),

@@ -24,6 +24,29 @@ pub(crate) enum Ty {
     Value(Type),
 }
 
+/// What `typeinfo` says of a type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TypeInfo {
+    /// The kind: `int`, `pointer`.
+    pub(crate) base: &'static str,
+    /// All of it: `struct request *`.
+    pub(crate) full: String,
+}
+
+impl TypeInfo {
+    /// The names of its parts; the first is 0.
+    pub(crate) const PARTS: [&str; 3] = ["btf_id", "base_type", "full_type"];
+
+    /// A part that is a text.
+    pub(crate) fn part(&self, name: &str) -> Option<&str> {
+        match name {
+            "base_type" => Some(self.base),
+            "full_type" => Some(&self.full),
+            _ => None,
+        }
+    }
+}
+
 /// How an IR operation is spelled for a pair of integers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum IntOp {

@@ -7,8 +7,6 @@ pub(crate) enum Kind {
     Function,
     Builtin,
     Probe,
-    /// Looks like a call, but takes types.
-    Operator,
     Setting,
 }
 
@@ -25,7 +23,6 @@ impl Unsupported {
             Kind::Function => format!("the function `{}`", self.name),
             Kind::Builtin => format!("the builtin `{}`", self.name),
             Kind::Probe => format!("`{}` probes", self.name),
-            Kind::Operator => format!("`{}`", self.name),
             Kind::Setting => format!("the setting `{}`", self.name),
         };
         format!("not supported by weir yet: {what}")
@@ -50,7 +47,6 @@ const KERNEL: &str =
 const PARENT: &str = "the process does not know it without a system call; `cat(\"/proc/%d/stat\", pid)` prints what the kernel says of it";
 const ADDRESS: &str = "where a symbol lies is another place in each process; take its address from an argument or `reg(\"ip\")`";
 const UNSAFE: &str = "weir does not act on the system it observes";
-const TYPES: &str = "`sizeof`, `offsetof` and casts are there";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
 const ONLY_SETTINGS: &str = "docs/language.md lists the settings";
 
@@ -69,8 +65,6 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "self", EVENTS),
     row(Kind::Probe, "test", EVENTS),
     row(Kind::Probe, "bench", EVENTS),
-    row(Kind::Operator, "typeof", TYPES),
-    row(Kind::Operator, "typeinfo", TYPES),
     row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
     row(Kind::Builtin, "ctx", KERNEL),

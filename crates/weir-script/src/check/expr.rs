@@ -54,6 +54,7 @@ impl Checker<'_> {
             ExprKind::SizeOfType(ty) => self.size_of_type(expr, ty),
             ExprKind::SizeOfValue(operand) => self.size_of_value(expr, operand),
             ExprKind::OffsetOf { ty, path } => self.offset_of(expr, ty, path),
+            ExprKind::TypeInfo(ty) => self.type_info(expr, ty),
             ExprKind::Call { function, args } => self.call(expr, function, args),
             // No value, as bpftrace has it.
             ExprKind::Tuple(parts) if parts.is_empty() => Ty::None,

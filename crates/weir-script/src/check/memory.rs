@@ -41,6 +41,7 @@ impl Checker<'_> {
                 None => self.types.named(tag, None, None),
             },
             TypeBase::Name(word) => self.typedef(word, name.span)?,
+            TypeBase::Of(value) => self.type_of(value)?,
         };
         for suffix in &name.suffixes {
             id = self.types.add(match suffix {
@@ -449,6 +450,9 @@ impl Checker<'_> {
         {
             return self.learn_size(expr, Some(row.ty.bytes().into()));
         }
+        if let Some(value) = name.of().filter(|_| name.suffixes.is_empty()) {
+            return self.size_of_value(expr, value);
+        }
         let bytes = self.type_id(name).and_then(|id| self.size(id, name.span));
         self.learn_size(expr, bytes.map(u64::from))
     }
@@ -500,6 +504,9 @@ impl Checker<'_> {
                 return None;
             }
             return Some(Type::Str { bytes: types::string_bytes(u64::from(bytes) - 1) });
+        }
+        if let Some(value) = name.of().filter(|_| name.suffixes.is_empty()) {
+            return self.value(value);
         }
         let id = self.type_id(name)?;
         match self.types.get(id) {

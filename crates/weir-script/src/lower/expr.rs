@@ -8,7 +8,7 @@ use crate::builtin;
 use crate::check::{constant, constant_string};
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, parts};
-use crate::types::{self, IntOp};
+use crate::types::{self, IntOp, TypeInfo};
 
 /// A lowered expression: its type (the sign as the language sees it) and its values, one for each part of a tuple.
 #[derive(Clone, Debug)]
@@ -110,6 +110,11 @@ impl Lowering<'_> {
             ExprKind::SizeOfType(_) | ExprKind::SizeOfValue(_) | ExprKind::OffsetOf { .. } => {
                 let size = self.checked.sizes[&expr.span.start];
                 self.int(size as i64, Type::U64)
+            }
+            ExprKind::TypeInfo(_) => {
+                let TypeInfo { base, full } = self.checked.infos[&expr.span.start].clone();
+                let values = [self.int(0, Type::I64), self.string(base, None), self.string(&full, None)];
+                record(TypeInfo::PARTS.iter().map(|name| (*name).to_string()).zip(values).collect())
             }
             ExprKind::Float(operand) => self.float(operand),
             ExprKind::Call { function, args } => self.call_value(expr, &function.text, args),

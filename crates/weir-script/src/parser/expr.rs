@@ -3,13 +3,13 @@
 use weir_source::Span;
 
 use crate::ast::{
-    BINARY_OPS, BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind, TypeBase, UnaryOp,
+    BINARY_OPS, BinaryOp, Block, Expr, ExprKind, IntType, MapRef, Name, Stmt, StmtKind, TypeBase, TypeName,
+    TypeSuffix, UnaryOp,
 };
 use crate::limits;
 use crate::parser::Parser;
-use crate::parser::type_name::is_type_word;
+use crate::parser::type_name::{TYPEOF, is_type_word};
 use crate::token::TokenKind;
-use crate::unsupported::{self, Kind};
 
 /// What no name can be.
 const KEYWORDS: [&str; 10] =
@@ -247,6 +247,38 @@ impl Parser<'_> {
         }
     }
 
+    /// `container_of(pointer, type, member)` → `(type *)((uint64)pointer - offsetof(type, member))`.
+    fn container_of(&mut self, name: Span) -> Expr {
+        self.bump();
+        let pointer = self.expr();
+        let ty = match !self.recovering && self.expect(",", "after the pointer") {
+            true => self.type_name(),
+            false => None,
+        };
+        let has_comma = ty.is_some() && !self.recovering && self.expect(",", "after the type");
+        let path = if has_comma { self.member_path() } else { None };
+        let end = self.peek_span();
+        let (Some(ty), Some(path), false) = (ty, path, self.recovering) else { return invalid(name) };
+        if !self.expect(")", "after the member") {
+            return invalid(name);
+        }
+        // The check knows names of types by where they start: these have places of their own within the word.
+        let at = |from: u32| Span { start: name.start + from, end: name.end };
+        let mut container = TypeName { span: at(0), ..ty.clone() };
+        container.suffixes.push(TypeSuffix::Pointer);
+        let number = TypeName {
+            base: TypeBase::Int(IntType { bits: 64, signed: false }),
+            suffixes: Vec::new(),
+            span: at(1),
+        };
+        let address = self.node(ExprKind::Cast { ty: number, operand: Box::new(pointer) }, at(1));
+        let offset = self.node(ExprKind::OffsetOf { ty, path }, at(2));
+        let (left, right) = (Box::new(address), Box::new(offset));
+        let difference =
+            self.node(ExprKind::Binary { op: BinaryOp::Sub, op_span: at(3), left, right }, at(3));
+        self.node(ExprKind::Cast { ty: container, operand: Box::new(difference) }, name.to(end))
+    }
+
     fn primary(&mut self) -> Expr {
         let token = self.peek_at(0).clone();
         let span = token.span;
@@ -311,13 +343,21 @@ impl Parser<'_> {
         if !self.peek().is("(") {
             return Expr::new(ExprKind::Name(text), span);
         }
+        if text == TYPEOF || text == "typeinfo" {
+            let ty = self.nested(Self::type_or_value).flatten();
+            return ty.map_or_else(
+                || invalid(span),
+                |ty| {
+                    let whole = span.to(ty.span);
+                    self.node(ExprKind::TypeInfo(ty), whole)
+                },
+            );
+        }
+        if text == "container_of" {
+            return self.container_of(span);
+        }
         if matches!(text.as_str(), "sizeof" | "offsetof") {
             return self.size_or_offset(span, text == "sizeof");
-        }
-        if let Some(row) = unsupported::find(Kind::Operator, &text) {
-            // Its arguments may be types, which cannot be read as expressions.
-            self.fault(span, &row.message(), row.hint);
-            return invalid(span);
         }
         self.bump();
         let args = self.list();
