@@ -324,6 +324,8 @@ pub enum PrintTo {
     Warning(String),
     /// `cat`: it is the path of a file, whose content is printed, so many bytes at most.
     File(u32),
+    /// `system`: it is a command for the shell, whose output is printed.
+    Command,
 }
 
 /// What one of the script's maps holds.

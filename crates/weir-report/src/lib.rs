@@ -130,6 +130,20 @@ impl<W: Write> Report<W> {
         }
     }
 
+    /// The same as it is, whatever the format: not to be shown.
+    pub fn raw_text(&self, format: &str, args: &[Value]) -> Vec<u8> {
+        printf::format(format, args, Texts::Raw)
+    }
+
+    /// What a command of `system` has written.
+    pub fn system(&mut self, output: &[u8]) -> io::Result<()> {
+        match self.format {
+            Format::Text => self.out.write_all(output),
+            Format::Json if output.is_empty() => Ok(()),
+            Format::Json => json::system(&mut self.out, output),
+        }
+    }
+
     /// What `cat` prints: a file's content.
     pub fn cat(&mut self, content: &[u8]) -> io::Result<()> {
         match self.format {

@@ -80,6 +80,7 @@ pub enum Prints {
     Error,
     Warning,
     File,
+    Command,
 }
 
 /// What an expression may be.
@@ -305,6 +306,13 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (1, 1 + limits::PRINTF_ARGS_MAX),
         signature: "cat(\"format\", …)",
         doc: "Prints the file with that path, as weir sees it when it reads the record: `cat(\"/proc/%d/maps\", pid)`; `max_cat_bytes` of it.",
+    },
+    Function {
+        name: "system",
+        kind: FunctionKind::Printf(Prints::Command),
+        arity: (1, 1 + limits::PRINTF_ARGS_MAX),
+        signature: "system(\"format\", …)",
+        doc: "Has the shell run the text as a command when weir reads the record, waits for it, and prints its output; with `--unsafe` alone.",
     },
     Function {
         name: "print",

@@ -114,6 +114,7 @@ pub(crate) fn check(
         params: options.params.clone(),
         named: options.named.clone(),
         has_command: options.has_command,
+        allows_unsafe: options.allows_unsafe,
         declarations,
         cpus: world.cpus(),
         stack_mode: settings.stack_mode,

@@ -139,10 +139,11 @@ impl<'a> Parser<'a> {
 
     fn action(&mut self) -> Result<Action> {
         Ok(match self.word()? {
-            word @ ("printf" | "errorf" | "warnf" | "cat") => {
+            word @ ("printf" | "errorf" | "warnf" | "cat" | "system") => {
                 let to = match word {
                     "printf" => PrintTo::Output,
                     "cat" => PrintTo::File(self.number()?),
+                    "system" => PrintTo::Command,
                     "errorf" => PrintTo::Error(self.text()?),
                     _ => PrintTo::Warning(self.text()?),
                 };

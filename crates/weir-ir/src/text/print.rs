@@ -55,6 +55,7 @@ fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult
                 PrintTo::Error(place) => write!(out, "errorf {}", Quoted(place))?,
                 PrintTo::Warning(place) => write!(out, "warnf {}", Quoted(place))?,
                 PrintTo::File(most) => write!(out, "cat {most}")?,
+                PrintTo::Command => out.write_str("system")?,
             }
             write!(out, " {} ({})", Quoted(format), List(args.iter().map(Shown)))
         }

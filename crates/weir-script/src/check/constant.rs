@@ -15,6 +15,8 @@ pub(crate) struct Known {
     pub(crate) named: Vec<(String, Option<String>)>,
     /// Of the run.
     pub(crate) has_command: bool,
+    /// Of the run.
+    pub(crate) allows_unsafe: bool,
     /// Of stacks that say none.
     pub(crate) stack_mode: StackMode,
     /// Processors of the machine.

@@ -86,6 +86,27 @@ fn a_script_knows_the_command() {
 }
 
 #[test]
+fn commands_of_a_script_print_in_order_where_the_script_does() {
+    let script = "BEGIN { printf(\"one\\n\"); system(\"echo two %d\", 2); printf(\"three\\n\"); }";
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["trace", "-q", "-e", script])
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let out = testkit::paths::fresh("system", "out");
+    let printed = run(&["--unsafe", "-o", out.to_str().unwrap()]);
+    assert!(printed.status.success() && printed.stdout.is_empty(), "{printed:?}");
+    assert_eq!(fs::read_to_string(&out).unwrap().trim_end(), "one\ntwo 2\nthree");
+    let json = String::from_utf8(run(&["--unsafe", "-f", "json"]).stdout).unwrap();
+    assert!(json.contains(r#"{"type": "system", "data": "two 2\n"}"#), "{json}");
+    let refused = run(&[]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--unsafe"), "{refused:?}");
+    assert_eq!(refused.status.code(), Some(1));
+}
+
+#[test]
 fn a_script_without_events_ends_by_itself() {
     let run = |script: &str| {
         let output =
