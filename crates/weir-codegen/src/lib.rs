@@ -45,7 +45,9 @@ use weir_ir::{Function, Module, Trigger};
 pub use crate::error::CodegenError;
 use crate::maps::Maps;
 pub use crate::maps::{EVENT_BYTES, EVENT_CUT, EVENT_LOST};
-pub use crate::maps::{GLOBAL_BYTES, GLOBAL_NO_KEY, GLOBAL_NO_ROOM, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK};
+pub use crate::maps::{
+    GLOBAL_BYTES, GLOBAL_COMMAND, GLOBAL_NO_KEY, GLOBAL_NO_ROOM, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK,
+};
 pub use crate::maps::{GLOBAL_NOT_RAISED, GLOBAL_START};
 pub use crate::maps::{HITS_BYTES, HITS_ENTRIES, HITS_RETURNS};
 
@@ -58,7 +60,7 @@ pub struct Compiled {
     pub schema: Schema,
     /// Index of the ring that records are written to.
     pub ring: u32,
-    /// Index of an array map with one entry of [`GLOBAL_BYTES`]: the session's start, and counts of what was left out.
+    /// Index of an array map with one entry of [`GLOBAL_BYTES`]: the session's start, its command, and counts of what was left out.
     pub globals: u32,
     /// Index of the per-CPU array in which each probe's program counts its runs: an entry of [`HITS_BYTES`] by the number
     /// of the program. None if nothing counts.

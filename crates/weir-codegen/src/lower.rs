@@ -39,7 +39,7 @@ use weir_ir::{
 
 use crate::CodegenError;
 use crate::lir::{Inst, Label, Object, ObjectId, Place, R0, Reg, Src};
-use crate::maps::Maps;
+use crate::maps::{GLOBAL_COMMAND, GLOBAL_START, Maps};
 
 /// A lowered function.
 #[derive(Debug)]
@@ -326,8 +326,12 @@ impl<'a> Lower<'a> {
                 self.mov(result, R0);
                 let start = self.fresh();
                 self.insts.push(Inst::MapValue { dst: start, map: self.maps.globals });
-                self.insts.push(Inst::Load { dst: start, from: Place::Reg(start, 0) });
+                self.insts.push(Inst::Load { dst: start, from: Place::Reg(start, GLOBAL_START) });
                 self.alu(alu::SUB, result, Src::Reg(start));
+            }
+            Builtin::Command => {
+                self.insts.push(Inst::MapValue { dst: result, map: self.maps.globals });
+                self.insts.push(Inst::Load { dst: result, from: Place::Reg(result, GLOBAL_COMMAND) });
             }
             Builtin::Probe | Builtin::Func => {
                 let context = self.context();

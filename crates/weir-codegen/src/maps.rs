@@ -29,7 +29,7 @@ use crate::limits;
 use crate::lower::matching;
 
 /// Bytes of the value of `.globals`.
-pub const GLOBAL_BYTES: u32 = 48;
+pub const GLOBAL_BYTES: u32 = 56;
 /// Byte offset in `.globals`: start of the session, ns of CLOCK_MONOTONIC.
 pub const GLOBAL_START: i32 = 0;
 /// Byte offset in `.globals`: runs left out because no scratch memory was free.
@@ -45,6 +45,9 @@ pub const GLOBAL_NO_ROOM: i32 = 32;
 
 /// The same of values of new keys that a map did not take.
 pub const GLOBAL_NO_KEY: i32 = 40;
+
+/// Byte offset in `.globals`: process id of the command that the controller has started.
+pub const GLOBAL_COMMAND: i32 = 48;
 
 /// Bytes of an entry of `.hits`, and the offsets in it.
 pub const HITS_BYTES: u32 = 16;

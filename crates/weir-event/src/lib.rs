@@ -90,6 +90,8 @@ pub enum Type {
     },
     /// The parts one after the other, without gaps (each is a multiple of 8 bytes).
     Tuple(Vec<Type>),
+    /// The same, of parts that have names.
+    Record(Vec<(String, Type)>),
 }
 
 /// What a number stands for.
@@ -210,6 +212,7 @@ impl Type {
                 | Type::Inet
                 | Type::Buffer { .. }
                 | Type::Tuple(_)
+                | Type::Record(_)
         )
     }
 
@@ -227,6 +230,7 @@ impl Type {
             Type::Inet => 24,
             Type::Str { bytes } | Type::Object { bytes, .. } | Type::Buffer { bytes } => *bytes,
             Type::Tuple(parts) => parts.iter().map(Type::bytes).sum(),
+            Type::Record(parts) => parts.iter().map(|(_, part)| part.bytes()).sum(),
         }
     }
 }
@@ -320,6 +324,8 @@ pub enum PrintTo {
     Warning(String),
     /// `cat`: it is the path of a file, whose content is printed, so many bytes at most.
     File(u32),
+    /// `system`: it is a command for the shell, whose output is printed.
+    Command,
 }
 
 /// What one of the script's maps holds.

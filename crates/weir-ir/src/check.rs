@@ -143,11 +143,13 @@ pub(crate) fn check_type(ty: &Type) -> Result<(), String> {
                 ))
             }
             Type::Object { bytes, .. } | Type::Buffer { bytes } => Ok(u64::from(*bytes)),
-            Type::Tuple(_) if depth == limits::TUPLE_DEPTH_MAX => {
+            Type::Tuple(_) | Type::Record(_) if depth == limits::TUPLE_DEPTH_MAX => {
                 Err(format!("tuples more than {} deep", limits::TUPLE_DEPTH_MAX))
             }
             Type::Tuple(parts) if parts.is_empty() => Err("an empty tuple".into()),
             Type::Tuple(parts) => parts.iter().map(|part| bytes(part, depth + 1)).sum(),
+            Type::Record(parts) if parts.is_empty() => Err("an empty record".into()),
+            Type::Record(parts) => parts.iter().map(|(_, part)| bytes(part, depth + 1)).sum(),
         }
     }
     let total = bytes(ty, 0)?;
@@ -255,7 +257,12 @@ impl<'a> FunctionCheck<'a> {
         for (index, ty) in function.types.iter().enumerate() {
             if matches!(
                 ty,
-                Type::Tuple(_) | Type::Pointer(_) | Type::Word(_) | Type::Inet | Type::Buffer { .. }
+                Type::Tuple(_)
+                    | Type::Record(_)
+                    | Type::Pointer(_)
+                    | Type::Word(_)
+                    | Type::Inet
+                    | Type::Buffer { .. }
             ) {
                 self.fault(format!("v{index} is a tuple, a pointer, a word, an address or a buffer"));
             } else if let Err(fault) = check_type(ty) {
@@ -685,7 +692,7 @@ impl<'a> FunctionCheck<'a> {
             MapValue::Plain(ty) => match result {
                 Some(Type::Int { .. }) if matches!(ty, Type::Pointer(_) | Type::Word(_)) => Ok(()),
                 Some(Type::Object { bytes, .. })
-                    if matches!(ty, Type::Tuple(_) | Type::Inet | Type::Buffer { .. })
+                    if matches!(ty, Type::Tuple(_) | Type::Record(_) | Type::Inet | Type::Buffer { .. })
                         && ty.bytes() == *bytes =>
                 {
                     Ok(())

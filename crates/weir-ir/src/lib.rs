@@ -278,6 +278,8 @@ pub enum Builtin {
     NumaNode,
     /// Nanoseconds since the session began.
     Elapsed,
+    /// Process id of the command that the controller has started.
+    Command,
     /// `Str { bytes: 16 }`.
     Comm,
     /// Type `Probe` / `Func`.

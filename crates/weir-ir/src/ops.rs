@@ -342,10 +342,10 @@ impl CmpOp {
 impl Builtin {
     /// Every builtin but `Arg`, `Register`, `Float` and `Slot` with its name in the text form.
     #[rustfmt::skip]
-    pub const NAMES: [(Builtin, &'static str); 18] = [
+    pub const NAMES: [(Builtin, &'static str); 19] = [
         (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Uid, "uid"), (Builtin::Gid, "gid"), (Builtin::Random, "random"), (Builtin::Cgroup, "cgroup"), (Builtin::Nsecs, "nsecs"),
         (Builtin::BootNsecs, "boot_nsecs"), (Builtin::TaiNsecs, "tai_nsecs"), (Builtin::Jiffies, "jiffies"), (Builtin::NumaNode, "numa_node"),
-        (Builtin::Elapsed, "elapsed"), (Builtin::Comm, "comm"), (Builtin::Probe, "probe"), (Builtin::Func, "func"),
+        (Builtin::Elapsed, "elapsed"), (Builtin::Command, "command"), (Builtin::Comm, "comm"), (Builtin::Probe, "probe"), (Builtin::Func, "func"),
     ];
 }
 
@@ -358,6 +358,7 @@ pub fn compared(text: &[u8], first: Option<u32>) -> &[u8] {
 pub fn leaves(ty: &Type) -> Vec<&Type> {
     match ty {
         Type::Tuple(parts) => parts.iter().flat_map(leaves).collect(),
+        Type::Record(parts) => parts.iter().flat_map(|(_, part)| leaves(part)).collect(),
         leaf => vec![leaf],
     }
 }
@@ -367,12 +368,12 @@ pub fn fits(want: &Type, have: &Type) -> bool {
     match (want, have) {
         (Type::Int { .. } | Type::Pointer(_) | Type::Word(_), Type::Int { .. }) => true,
         (Type::Str { bytes: want }, Type::Str { bytes: have }) => have <= want,
-        (Type::Tuple(_) | Type::Inet, Type::Object { bytes, .. }) => want.bytes() == *bytes,
+        (Type::Tuple(_) | Type::Record(_) | Type::Inet, Type::Object { bytes, .. }) => want.bytes() == *bytes,
         (Type::Buffer { bytes: want }, Type::Object { bytes: have, .. }) => have <= want,
         (Type::Object { ty: CTypes::VOID, bytes: want }, Type::Object { ty: CTypes::VOID, bytes: have }) => {
             have <= want
         }
-        (want, have) => want == have && !matches!(want, Type::Tuple(_)),
+        (want, have) => want == have && !matches!(want, Type::Tuple(_) | Type::Record(_)),
     }
 }
 

@@ -37,6 +37,10 @@ pub(crate) fn cat(out: &mut dyn Write, content: &[u8]) -> io::Result<()> {
     writeln!(out, r#"{{"type": "cat", "data": {}}}"#, quoted(content))
 }
 
+pub(crate) fn system(out: &mut dyn Write, output: &[u8]) -> io::Result<()> {
+    writeln!(out, r#"{{"type": "system", "data": {}}}"#, quoted(output))
+}
+
 pub(crate) fn join(out: &mut dyn Write, text: &[u8]) -> io::Result<()> {
     writeln!(out, r#"{{"type": "join", "data": {}}}"#, quoted(text))
 }

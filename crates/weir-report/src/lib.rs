@@ -129,6 +129,15 @@ impl<W: Write> Report<W> {
         }
     }
 
+    /// What a command of `system` has written.
+    pub fn system(&mut self, output: &[u8]) -> io::Result<()> {
+        match self.format {
+            Format::Text => self.out.write_all(output),
+            Format::Json if output.is_empty() => Ok(()),
+            Format::Json => json::system(&mut self.out, output),
+        }
+    }
+
     /// What `cat` prints: a file's content.
     pub fn cat(&mut self, content: &[u8]) -> io::Result<()> {
         match self.format {

@@ -18,7 +18,7 @@ pub enum Decoded<'s> {
     Printf {
         /// What becomes of the text.
         to: &'s PrintTo,
-        /// Without control characters where the report is text.
+        /// Without control characters where the report is text, unless it is a command.
         text: &'s [u8],
     },
     /// `print` of a value.
@@ -79,9 +79,8 @@ pub enum Decoded<'s> {
 /// Reads the records of one schema. What is the same for all of an action is made once: they may come by millions a second.
 #[derive(Debug)]
 pub struct Records {
-    /// Of each action that formats.
-    formats: Vec<Option<printf::Format>>,
-    texts: Texts,
+    /// Of each action that formats, and how texts stand in that.
+    formats: Vec<Option<(printf::Format, Texts)>>,
     /// What was formatted last.
     text: Vec<u8>,
 }
@@ -89,12 +88,15 @@ pub struct Records {
 impl Records {
     /// For a report in this format.
     pub fn new(schema: &Schema, format: Format) -> Records {
+        let shown = if format == Format::Text { Texts::Escaped } else { Texts::Raw };
         let format_of = |action: &Action| match action {
-            Action::Printf { format, args, .. } => Some(printf::Format::parse(format, args.len())),
+            Action::Printf { to, format, args } => {
+                let texts = if *to == PrintTo::Command { Texts::Raw } else { shown };
+                Some((printf::Format::parse(format, args.len()), texts))
+            }
             _ => None,
         };
-        let texts = if format == Format::Text { Texts::Escaped } else { Texts::Raw };
-        Records { formats: schema.actions.iter().map(format_of).collect(), texts, text: Vec::new() }
+        Records { formats: schema.actions.iter().map(format_of).collect(), text: Vec::new() }
     }
 
     /// Decodes the bytes of one record of the schema.
@@ -110,9 +112,9 @@ impl Records {
         let actions = schema.actions.len();
         let action = schema.actions.get(index).ok_or(Malformed::Action { index: number, actions })?;
         match (action, self.formats.get(index)) {
-            (Action::Printf { to, args, .. }, Some(Some(format))) => {
+            (Action::Printf { to, args, .. }, Some(Some((format, texts)))) => {
                 self.text.clear();
-                formatted(&mut self.text, format, args, bytes, names, self.texts)?;
+                formatted(&mut self.text, format, args, bytes, names, *texts)?;
                 Ok(Decoded::Printf { to, text: &self.text })
             }
             _ => decoded(schema, action, bytes, names),

@@ -33,7 +33,7 @@ pub enum Value {
     Tuple(Vec<Value>),
     /// A C array.
     Array(Vec<Value>),
-    /// A C record: names and values of its members.
+    /// A C record, or a script's own: names and values of its members.
     Record(Vec<(String, Value)>),
 }
 
@@ -123,6 +123,15 @@ impl Value {
                     rest = &rest[part.bytes() as usize..];
                 }
                 Ok(Value::Tuple(values))
+            }
+            Type::Record(parts) => {
+                let mut values = Vec::with_capacity(parts.len());
+                let mut rest = bytes;
+                for (name, part) in parts {
+                    values.push((name.clone(), Value::decode(part, rest, names)?));
+                    rest = &rest[part.bytes() as usize..];
+                }
+                Ok(Value::Record(values))
             }
         }
     }

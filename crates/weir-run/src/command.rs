@@ -14,7 +14,7 @@ impl Shared {
     pub(super) fn launch(&self, words: &[String]) -> Result<(EndOnFailure, Target), Failure> {
         let search_path = std::env::var_os("PATH");
         let (launched, exec) = Launched::start(words, search_path.as_deref(), self.mask)?;
-        let mut guard = EndOnFailure { launched: Some(launched), has_begun: false };
+        let mut guard = EndOnFailure { pid: launched.pid(), launched: Some(launched), has_begun: false };
         if let Some(left_out) = exec.left_out().filter(|_| !self.given.options.is_quiet()) {
             note!(self.notices, Command, "{left_out}");
         }
@@ -59,11 +59,16 @@ fn code_of(ended: Ended) -> u8 {
 /// A command, which does not run on where its run fails: nothing of it runs if it cannot be traced from the beginning, and later it
 /// is asked to end, as at the end of any run.
 pub(super) struct EndOnFailure {
+    pid: i32,
     pub(super) launched: Option<Launched>,
     has_begun: bool,
 }
 
 impl EndOnFailure {
+    pub(super) fn pid(&self) -> i32 {
+        self.pid
+    }
+
     /// From now on it runs.
     pub(super) fn begins(&mut self) {
         self.has_begun = true;

@@ -130,6 +130,7 @@ pub(super) fn start(
         given.push((target.pid(), ()));
         (command, held) = (Some(guard), Some(target));
     }
+    maps.start_clock(compiled, command.as_ref().map(EndOnFailure::pid))?;
     given.extend(shared.subjects.selection.pids.iter().map(|pid| (*pid, ())));
     if !options.is_quiet() {
         let probes: usize = compiled.triggers.iter().map(probes_of).sum();

@@ -60,6 +60,8 @@ pub struct Options {
     pub header_folders: Vec<PathBuf>,
     /// What a script has of the kernel's probes is checked, and left out; such a run cannot begin.
     pub checks_alone: bool,
+    /// The script may have weir act on the system: `system`.
+    pub allows_unsafe: bool,
     /// Headers that are included before the script.
     pub headers: Vec<String>,
     /// Where `~` and rootless containers are looked for; none: nowhere.
@@ -113,6 +115,7 @@ impl Default for Options {
             named: Vec::new(),
             header_folders: Vec::new(),
             checks_alone: false,
+            allows_unsafe: false,
             headers: Vec::new(),
             home: std::env::var_os("HOME").map(PathBuf::from),
         }

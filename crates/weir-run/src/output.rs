@@ -8,13 +8,15 @@ mod corpus;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read as _, Write};
+use std::io::{self, Read as _, Seek as _, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use weir_codegen::{GLOBAL_NO_KEY, GLOBAL_NO_ROOM, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, PrintTo, Schema};
 use weir_report::{Decoded, Entry, ProcessLine, Records, Report, Summary};
@@ -138,6 +140,17 @@ impl Output {
                     Ok(())
                 }
             },
+            Decoded::Printf { to: PrintTo::Command, text: command } => {
+                self.report.flush().map_err(output_failed)?;
+                match system(command) {
+                    Ok(output) => self.report.system(&output),
+                    Err(error) => {
+                        let text = format!("system: /bin/sh: {error}");
+                        self.notices.send(Notice::Script { text, is_warning: false });
+                        Ok(())
+                    }
+                }
+            }
             Decoded::Printf { to: to @ (PrintTo::Error(place) | PrintTo::Warning(place)), text } => {
                 let (kind, word) = match to {
                     PrintTo::Error(_) => ("errorf", "ERROR"),
@@ -260,6 +273,19 @@ impl Output {
     fn globals(&self, maps: &dyn Store) -> Vec<u8> {
         maps.lookup(self.plan.compiled.globals, &0u32.to_le_bytes()).unwrap_or_default()
     }
+}
+
+/// What a command writes until the shell has ended; how it has ended is nobody's concern, as in bpftrace. It is not read through a pipe,
+/// whose end would be that of the last process that the command leaves behind.
+fn system(command: &[u8]) -> io::Result<Vec<u8>> {
+    let mut output = File::from(memfd_create("weir-system", MFdFlags::MFD_CLOEXEC)?);
+    let stdout = output.try_clone()?;
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(OsStr::from_bytes(command)).stdin(Stdio::null()).stdout(stdout).status()?;
+    output.rewind()?;
+    let mut written = Vec::new();
+    output.read_to_end(&mut written)?;
+    Ok(written)
 }
 
 /// The first bytes of a file.

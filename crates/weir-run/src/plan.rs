@@ -75,6 +75,8 @@ impl Given {
             headers: self.options.headers.clone(),
             settings: self.options.settings.clone(),
             named: self.options.named.clone(),
+            allows_unsafe: self.options.allows_unsafe,
+            has_command: self.options.command.is_some(),
             checks_kernel: self.options.checks_alone,
             ..weir_script::Options::default()
         };

@@ -36,6 +36,7 @@ use crate::rounds::Rounds;
 use crate::shared::{Shared, output_failed};
 use crate::stages::{Site, probes_of};
 use crate::start::Start;
+use crate::store::globals;
 use crate::summary::Coverage;
 use crate::supervision::Supervision;
 use crate::targets::{self, Targets};
@@ -154,7 +155,7 @@ pub(crate) fn start(run: Run, start: Start) -> Result<InProcesses, Failure> {
     if let Some(flight) = flight {
         rounds.read_by(Box::new(flight));
     }
-    shared.start_clock(&maps)?;
+    shared.start_clock(&maps, command.as_ref().map(EndOnFailure::pid))?;
     rounds.begin(&maps)?;
     if is_nothing {
         rounds.starts(None);
@@ -351,10 +352,9 @@ impl Shared {
         Ok((Targets::new(armed?), awaited))
     }
 
-    /// The clock of `elapsed`.
-    fn start_clock(&self, maps: &Segment) -> Result<(), Failure> {
-        let mut value = vec![0; weir_codegen::GLOBAL_BYTES as usize];
-        value[weir_codegen::GLOBAL_START as usize..][..8].copy_from_slice(&now_ns().to_le_bytes());
+    /// The clock of `elapsed`; and which process the command is.
+    fn start_clock(&self, maps: &Segment, command: Option<i32>) -> Result<(), Failure> {
+        let value = globals(now_ns(), command);
         let globals = maps.map(self.plan.compiled.globals as usize);
         globals.update(&0u32.to_le_bytes(), &value, 0).map_err(|error| Failure::Bug(anyhow!("{error}")))
     }

@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use weir_codegen::{GLOBAL_BYTES, GLOBAL_COMMAND, GLOBAL_START};
 use weir_rt::segment::Segment;
 
 /// The maps of a run.
@@ -23,6 +24,14 @@ pub(crate) trait Store: fmt::Debug {
 pub(crate) fn word(value: &[u8], at: i32) -> u64 {
     let bytes = value.get(at as usize..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// The value of a run's globals when it begins: `now` is a time of CLOCK_MONOTONIC, `command` the process that it has started.
+pub(crate) fn globals(now: u64, command: Option<i32>) -> Vec<u8> {
+    let mut value = vec![0; GLOBAL_BYTES as usize];
+    value[GLOBAL_START as usize..][..8].copy_from_slice(&now.to_le_bytes());
+    value[GLOBAL_COMMAND as usize..][..8].copy_from_slice(&(command.unwrap_or(0) as u64).to_le_bytes());
+    value
 }
 
 impl Store for Segment {

@@ -236,7 +236,10 @@ pub enum ExprKind {
         function: Name,
         args: Vec<Expr>,
     },
+    /// Without parts it is no value.
     Tuple(Vec<Expr>),
+    /// `(name = value, …)`
+    Record(Vec<(Name, Expr)>),
     /// `{ statements; value }`.
     Block {
         body: Block,
@@ -276,12 +279,14 @@ pub enum ExprKind {
         ty: TypeName,
         path: Vec<Name>,
     },
+    /// `typeinfo(type)`, and of a value.
+    TypeInfo(TypeName),
     /// The parser has said what is wrong.
     Invalid,
 }
 
 /// A type as it is written: `struct request *`, `uint8[16]`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct TypeName {
     pub base: TypeBase,
     /// In the order of the text.
@@ -289,7 +294,7 @@ pub struct TypeName {
     pub span: Span,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum TypeBase {
     Int(IntType),
     /// C's own: `unsigned long`, with one blank between its words.
@@ -298,6 +303,8 @@ pub enum TypeBase {
     Tag(String),
     /// Of a `typedef`.
     Name(String),
+    /// `typeof(value)`, which is not evaluated.
+    Of(Box<Expr>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -444,11 +451,20 @@ impl TypeName {
         }
     }
 
-    /// As it can be written.
+    /// The value whose type it is.
+    pub fn of(&self) -> Option<&Expr> {
+        match &self.base {
+            TypeBase::Of(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// As it can be written, but for a value.
     pub fn text(&self) -> String {
         let mut text = match &self.base {
             TypeBase::Int(ty) => ty.name().to_string(),
             TypeBase::Basic(name) | TypeBase::Tag(name) | TypeBase::Name(name) => name.clone(),
+            TypeBase::Of(_) => "typeof(…)".to_string(),
         };
         for suffix in &self.suffixes {
             match suffix {
@@ -485,12 +501,13 @@ pub(crate) fn children(kind: &ExprKind) -> Vec<&Expr> {
         | ExprKind::Param(_)
         | ExprKind::ParamCount
         | ExprKind::Field(_)
-        | ExprKind::SizeOfType(_)
-        | ExprKind::OffsetOf { .. }
         | ExprKind::Invalid => Vec::new(),
+        ExprKind::SizeOfType(ty) | ExprKind::OffsetOf { ty, .. } | ExprKind::TypeInfo(ty) => {
+            ty.of().into_iter().collect()
+        }
+        ExprKind::Cast { ty, operand } => ty.of().into_iter().chain([&**operand]).collect(),
         ExprKind::Map(map) => map.keys.iter().collect(),
         ExprKind::Unary { operand, .. }
-        | ExprKind::Cast { operand, .. }
         | ExprKind::Float(operand)
         | ExprKind::Deref(operand)
         | ExprKind::SizeOfValue(operand) => {
@@ -503,6 +520,7 @@ pub(crate) fn children(kind: &ExprKind) -> Vec<&Expr> {
         ExprKind::Ternary { condition, then, otherwise } => vec![condition, then, otherwise],
         ExprKind::Call { args, .. } => args.iter().collect(),
         ExprKind::Tuple(parts) => parts.iter().collect(),
+        ExprKind::Record(parts) => parts.iter().map(|(_, part)| part).collect(),
         ExprKind::Block { body, value } => of_block(body).into_iter().chain(value.as_deref()).collect(),
         ExprKind::Inlined { body, .. } => of_block(body),
         ExprKind::Part { tuple, .. } => vec![tuple],
@@ -516,8 +534,11 @@ fn of_block(block: &Block) -> Vec<&Expr> {
         match &stmt.kind {
             StmtKind::Expr(value)
             | StmtKind::AssignVariable { value, .. }
-            | StmtKind::Let { value: Some(value), .. }
             | StmtKind::Return(Some(value)) => found.push(value),
+            StmtKind::Let { ty, value, .. } => {
+                found.extend(ty.iter().filter_map(TypeName::of));
+                found.extend(value);
+            }
             StmtKind::AssignMap { map, value, .. } => {
                 found.extend(&map.keys);
                 found.push(value);
@@ -536,11 +557,7 @@ fn of_block(block: &Block) -> Vec<&Expr> {
                 found.extend(of_block(body));
             }
             StmtKind::Block(body) | StmtKind::ForMap { body, .. } => found.extend(of_block(body)),
-            StmtKind::Let { value: None, .. }
-            | StmtKind::Return(None)
-            | StmtKind::Break
-            | StmtKind::Continue
-            | StmtKind::Invalid => {}
+            StmtKind::Return(None) | StmtKind::Break | StmtKind::Continue | StmtKind::Invalid => {}
         }
     }
     found

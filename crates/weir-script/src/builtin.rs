@@ -80,6 +80,7 @@ pub enum Prints {
     Error,
     Warning,
     File,
+    Command,
 }
 
 /// What an expression may be.
@@ -201,6 +202,11 @@ pub const VARIABLES: &[Variable] = &[
     number("jiffies", Builtin::Jiffies, "Ticks of the kernel's clock since it started."),
     number("numaid", Builtin::NumaNode, "Number of the NUMA node that the thread runs on."),
     number("elapsed", Builtin::Elapsed, "Nanoseconds since tracing began."),
+    number(
+        "cpid",
+        Builtin::Command,
+        "Process id of the command that weir has started (`-c`); without one 0, with a warning. `has_cpid` is 1 or 0, a constant.",
+    ),
     arg(
         "arg0",
         0,
@@ -300,6 +306,13 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (1, 1 + limits::PRINTF_ARGS_MAX),
         signature: "cat(\"format\", …)",
         doc: "Prints the file with that path, as weir sees it when it reads the record: `cat(\"/proc/%d/maps\", pid)`; `max_cat_bytes` of it.",
+    },
+    Function {
+        name: "system",
+        kind: FunctionKind::Printf(Prints::Command),
+        arity: (1, 1 + limits::PRINTF_ARGS_MAX),
+        signature: "system(\"format\", …)",
+        doc: "Has the shell run the text as a command when weir reads the record, waits for it, and prints its output; with `--unsafe` alone.",
     },
     Function {
         name: "print",

@@ -23,6 +23,7 @@ mod memory;
 mod network;
 mod stmt;
 mod text;
+mod type_of;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -36,7 +37,7 @@ use crate::ast::{Clause, MapDeclaration, Name, Script};
 use crate::attach::{self, Attach, Fault};
 use crate::config::{self, Settings};
 use crate::limits;
-use crate::types::describe;
+use crate::types::{TypeInfo, describe};
 
 pub(crate) use crate::check::call::stack_form;
 pub(crate) use crate::check::constant::{Known, Parameter, constant, constant_string, parameter};
@@ -60,10 +61,14 @@ pub(crate) struct Checked {
     pub(crate) field_types: HashMap<u32, Type>,
     /// Of `sizeof` and `offsetof`, by their starts.
     pub(crate) sizes: HashMap<u32, u64>,
+    /// What `typeinfo` says, by its start.
+    pub(crate) infos: HashMap<u32, TypeInfo>,
     /// What functions return, by the starts of the copies of their bodies.
     pub(crate) results: HashMap<u32, Type>,
     /// Conditions of `if comptime`, by their starts.
     pub(crate) statics: HashMap<u32, bool>,
+    /// Which part of a tuple or a record a member or an index is.
+    pub(crate) parts: HashMap<Span, usize>,
     /// Bits of what is read from memory or cast.
     pub(crate) widths: HashMap<Span, u32>,
     pub(crate) max_strlen: u32,
@@ -108,6 +113,8 @@ pub(crate) fn check(
     let known = Known {
         params: options.params.clone(),
         named: options.named.clone(),
+        has_command: options.has_command,
+        allows_unsafe: options.allows_unsafe,
         declarations,
         cpus: world.cpus(),
         stack_mode: settings.stack_mode,
@@ -179,8 +186,10 @@ pub(crate) fn check(
         type_ids: checker.type_ids,
         field_types: checker.field_types,
         sizes: checker.sizes,
+        infos: checker.infos,
         results: checker.results,
         statics: checker.statics,
+        parts: checker.parts,
         widths: checker.widths,
         known,
         max_strlen: settings.max_strlen,
@@ -459,10 +468,14 @@ pub(crate) struct Checker<'a> {
     field_types: HashMap<u32, Type>,
     /// Of `sizeof` and `offsetof`, by their starts.
     sizes: HashMap<u32, u64>,
+    /// What `typeinfo` says, by its start.
+    infos: HashMap<u32, TypeInfo>,
     results: HashMap<u32, Type>,
     statics: HashMap<u32, bool>,
     /// Functions around what is being read, innermost last.
     calls: Vec<inline::Call>,
+    /// Which part of a tuple or a record a member or an index is.
+    parts: HashMap<Span, usize>,
     /// Bits of what is read from memory or cast.
     widths: HashMap<Span, u32>,
     /// Of the clause's probes.
@@ -538,9 +551,11 @@ impl<'a> Checker<'a> {
             type_ids: HashMap::new(),
             field_types: HashMap::new(),
             sizes: HashMap::new(),
+            infos: HashMap::new(),
             results: HashMap::new(),
             statics: HashMap::new(),
             calls: Vec::new(),
+            parts: HashMap::new(),
             widths: HashMap::new(),
             binaries: Vec::new(),
             incomplete,

@@ -135,7 +135,7 @@ fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<
 }
 
 /// Settings of bpftrace's that are about LLVM, the kernel's verifier, its ring or its way to look up symbols: weir has nothing that they set.
-pub(crate) const WITHOUT_MEANING: [&str; 18] = [
+pub(crate) const WITHOUT_MEANING: [&str; 19] = [
     "cache_user_symbols",
     "lazy_symbolication",
     "license",
@@ -153,6 +153,7 @@ pub(crate) const WITHOUT_MEANING: [&str; 18] = [
     "unstable_macro",
     "unstable_map_decl",
     "unstable_tseries",
+    "unstable_typeinfo",
     "use_blazesym",
 ];
 

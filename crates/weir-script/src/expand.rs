@@ -15,7 +15,7 @@ use weir_source::{Diagnostic, SourceFile, Span};
 
 use crate::ast::{
     Block, Clause, Definition, DefinitionKind, Expr, ExprKind, MapRef, Name, Parameter, Script, Stmt,
-    StmtKind, TypeName, children,
+    StmtKind, TypeBase, TypeName, children,
 };
 use crate::limits;
 use crate::parser::parse;
@@ -183,15 +183,19 @@ impl Expander {
             DefinitionKind::Function(Some(ty)) => DefinitionKind::Function(Some(self.type_name(frame, ty))),
             other => other,
         };
-        let params = definition.params.into_iter().map(|mut param| {
-            param.name.span = moved(param.name.span, frame.shift);
-            param.ty = param.ty.map(|ty| self.type_name(frame, ty));
-            param
-        });
+        let params: Vec<Parameter> = definition
+            .params
+            .into_iter()
+            .map(|mut param| {
+                param.name.span = moved(param.name.span, frame.shift);
+                param.ty = param.ty.map(|ty| self.type_name(frame, ty));
+                param
+            })
+            .collect();
         Definition {
             name: self.name(frame, definition.name),
             kind,
-            params: params.collect(),
+            params,
             body: self.block(frame, definition.body),
             value: definition.value.map(|value| Box::new(self.expr(frame, *value))),
             span: moved(definition.span, frame.shift),
@@ -447,6 +451,10 @@ impl Expander {
             ExprKind::Tuple(parts) => {
                 ExprKind::Tuple(parts.into_iter().map(|part| self.expr(frame, part)).collect())
             }
+            ExprKind::Record(parts) => {
+                let part = |(name, value)| (self.name(frame, name), self.expr(frame, value));
+                ExprKind::Record(parts.into_iter().map(part).collect())
+            }
             ExprKind::Block { body, value } => ExprKind::Block {
                 body: self.block(frame, body),
                 value: value.map(|value| self.boxed(frame, value)),
@@ -465,6 +473,7 @@ impl Expander {
                 ExprKind::Index { of: self.boxed(frame, of), index: self.boxed(frame, index) }
             }
             ExprKind::SizeOfType(ty) => self.size_of(frame, ty),
+            ExprKind::TypeInfo(ty) => ExprKind::TypeInfo(self.type_name(frame, ty)),
             ExprKind::SizeOfValue(operand) => ExprKind::SizeOfValue(self.boxed(frame, operand)),
             ExprKind::OffsetOf { ty, path } => ExprKind::OffsetOf {
                 ty: self.type_name(frame, ty),
@@ -483,13 +492,12 @@ impl Expander {
 
     /// A name in `sizeof` may be a parameter.
     fn size_of(&mut self, frame: &Frame, ty: TypeName) -> ExprKind {
-        if let crate::ast::TypeBase::Name(name) = &ty.base
-            && ty.suffixes.is_empty()
-            && let Some(given) = frame.parameters.get(name)
-        {
-            return ExprKind::SizeOfValue(Box::new(given.clone()));
+        match self.type_name(frame, ty) {
+            TypeName { base: TypeBase::Of(value), suffixes, .. } if suffixes.is_empty() => {
+                ExprKind::SizeOfValue(value)
+            }
+            ty => ExprKind::SizeOfType(ty),
         }
-        ExprKind::SizeOfType(self.type_name(frame, ty))
     }
 
     #[allow(clippy::boxed_local, reason = "nodes have boxes")]
@@ -501,8 +509,22 @@ impl Expander {
         Name { span: moved(name.span, frame.shift), ..name }
     }
 
-    fn type_name(&self, frame: &Frame, ty: TypeName) -> TypeName {
-        TypeName { span: moved(ty.span, frame.shift), ..ty }
+    /// A name may be a parameter's: of a type that is given as `typeof(type)`, or of a value.
+    fn type_name(&mut self, frame: &Frame, ty: TypeName) -> TypeName {
+        let TypeName { base, suffixes, span } = ty;
+        let span = moved(span, frame.shift);
+        match base {
+            TypeBase::Of(value) => TypeName { base: TypeBase::Of(self.boxed(frame, value)), suffixes, span },
+            TypeBase::Name(name) => match frame.parameters.get(&name) {
+                Some(Expr { kind: ExprKind::TypeInfo(given), .. }) => {
+                    let suffixes = given.suffixes.iter().copied().chain(suffixes).collect();
+                    TypeName { base: given.base.clone(), suffixes, span }
+                }
+                Some(given) => TypeName { base: TypeBase::Of(Box::new(given.clone())), suffixes, span },
+                None => TypeName { base: TypeBase::Name(name), suffixes, span },
+            },
+            base => TypeName { base, suffixes, span },
+        }
     }
 
     fn variable_name(&self, frame: &Frame, name: Name) -> Name {

@@ -48,7 +48,7 @@ impl Conversion {
             | Type::Word(_)
             | Type::Inet => STRINGS.contains(self.letter),
             Type::Buffer { .. } => BUFFERS.contains(self.letter),
-            Type::Tuple(_) | Type::Object { .. } => false,
+            Type::Tuple(_) | Type::Record(_) | Type::Object { .. } => false,
         }
     }
 

@@ -56,6 +56,10 @@ pub struct Options {
     pub params: Vec<String>,
     /// What `getopt` gives, by name; without a value: true.
     pub named: Vec<(String, Option<String>)>,
+    /// The script is run with a command that weir starts.
+    pub has_command: bool,
+    /// The script may have weir act on the system.
+    pub allows_unsafe: bool,
     /// Headers that are read before the script's own C text.
     pub headers: Vec<String>,
     /// Settings of the `config` block by their names, as bpftrace has them in its environment.
@@ -71,6 +75,8 @@ impl Default for Options {
             max_map_keys: 4096,
             params: Vec::new(),
             named: Vec::new(),
+            has_command: false,
+            allows_unsafe: false,
             headers: Vec::new(),
             settings: Vec::new(),
             checks_kernel: false,

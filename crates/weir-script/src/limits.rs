@@ -44,6 +44,9 @@ pub(crate) const OBJECT_BYTES_MAX: u32 = 1024;
 /// Types of members that are looked up for it.
 pub(crate) const OBJECT_TYPES_MAX: usize = 1024;
 
+/// Bytes of a type's name as a value of the script.
+pub(crate) const TYPE_NAME_MAX: usize = 1000;
+
 /// Parts of a tuple.
 pub(crate) const TUPLE_PARTS_MAX: usize = 32;
 

@@ -13,7 +13,7 @@ use crate::unsupported::{Kind, UNSUPPORTED};
 /// Words that the parser knows by their place, and so are in no table.
 const CONTROL: &[&str] = &["if", "else", "while", "for", "unroll", "break", "continue", "return", "comptime"];
 const DECLARING: &[&str] = &["let", "config", "macro", "fn", "subprog", "import"];
-const OPERATORS: &[&str] = &["sizeof", "offsetof"];
+const OPERATORS: &[&str] = &["sizeof", "offsetof", "typeof", "typeinfo", "container_of"];
 
 /// What is in the tables, and what bpftrace has beside: a script for it is to be coloured too.
 fn words(part: &str) -> BTreeSet<&'static str> {
@@ -25,7 +25,7 @@ fn words(part: &str) -> BTreeSet<&'static str> {
     match part {
         "CONTROL" => CONTROL.iter().copied().collect(),
         "DECLARING" => DECLARING.iter().copied().collect(),
-        "OPERATORS" => OPERATORS.iter().copied().chain(others(Kind::Operator)).collect(),
+        "OPERATORS" => OPERATORS.iter().copied().collect(),
         "TYPES" => {
             let basic = ["string", "void", "bool", "char", "short", "int", "long", "float", "double"];
             let signs = ["signed", "unsigned", "const", "volatile", "struct", "union", "enum", "typedef"];

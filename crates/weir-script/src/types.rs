@@ -24,6 +24,29 @@ pub(crate) enum Ty {
     Value(Type),
 }
 
+/// What `typeinfo` says of a type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TypeInfo {
+    /// The kind: `int`, `pointer`.
+    pub(crate) base: &'static str,
+    /// All of it: `struct request *`.
+    pub(crate) full: String,
+}
+
+impl TypeInfo {
+    /// The names of its parts; the first is 0.
+    pub(crate) const PARTS: [&str; 3] = ["btf_id", "base_type", "full_type"];
+
+    /// A part that is a text.
+    pub(crate) fn part(&self, name: &str) -> Option<&str> {
+        match name {
+            "base_type" => Some(self.base),
+            "full_type" => Some(&self.full),
+            _ => None,
+        }
+    }
+}
+
 /// How an IR operation is spelled for a pair of integers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum IntOp {
@@ -102,6 +125,10 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
         (Type::Tuple(parts), Type::Tuple(others)) if parts.len() == others.len() => {
             parts.iter_mut().zip(others).all(|(part, other)| unify(part, other))
         }
+        (Type::Record(parts), Type::Record(others)) if parts.len() == others.len() => parts
+            .iter_mut()
+            .zip(others)
+            .all(|((name, part), (other_name, other))| name == other_name && unify(part, other)),
         _ => false,
     }
 }
@@ -113,6 +140,12 @@ pub(crate) fn join(left: &Type, right: &Type) -> Option<Type> {
         (Type::Int { .. }, Type::Pointer(to)) => Some(Type::Pointer(*to)),
         (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
             a.iter().zip(b).map(|(a, b)| join(a, b)).collect::<Option<Vec<_>>>().map(Type::Tuple)
+        }
+        (Type::Record(a), Type::Record(b)) if a.len() == b.len() => {
+            let part = |((name, a), (other, b)): (&(String, Type), &(String, Type))| {
+                (name == other).then(|| Some((name.clone(), join(a, b)?))).flatten()
+            };
+            a.iter().zip(b).map(part).collect::<Option<Vec<_>>>().map(Type::Record)
         }
         _ => {
             let mut joined = left.clone();
@@ -195,6 +228,10 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
         Type::Ustack(form) => format!("user stack ({}, {})", form.mode.name(), form.frames),
         Type::Tuple(parts) => {
             format!("({})", parts.iter().map(|part| describe(part, types)).collect::<Vec<_>>().join(", "))
+        }
+        Type::Record(parts) => {
+            let part = |(name, ty): &(String, Type)| format!(".{name} = {}", describe(ty, types));
+            format!("record {{ {} }}", parts.iter().map(part).collect::<Vec<_>>().join(", "))
         }
     }
 }

@@ -7,8 +7,6 @@ pub(crate) enum Kind {
     Function,
     Builtin,
     Probe,
-    /// Looks like a call, but takes types.
-    Operator,
     Setting,
 }
 
@@ -25,7 +23,6 @@ impl Unsupported {
             Kind::Function => format!("the function `{}`", self.name),
             Kind::Builtin => format!("the builtin `{}`", self.name),
             Kind::Probe => format!("`{}` probes", self.name),
-            Kind::Operator => format!("`{}`", self.name),
             Kind::Setting => format!("the setting `{}`", self.name),
         };
         format!("not supported by weir yet: {what}")
@@ -48,10 +45,10 @@ const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN
 const KERNEL: &str =
     "it is of the kernel, whose memory weir reads with no engine, `--engine kernel` included";
 const PARENT: &str = "the process does not know it without a system call; `cat(\"/proc/%d/stat\", pid)` prints what the kernel says of it";
-const CHILD: &str = "a command that weir starts is the only process of the script: `pid` in its probes";
 const ADDRESS: &str = "where a symbol lies is another place in each process; take its address from an argument or `reg(\"ip\")`";
 const UNSAFE: &str = "weir does not act on the system it observes";
-const TYPES: &str = "`sizeof`, `offsetof` and casts are there";
+const SIGNALS: &str =
+    "with `--unsafe`, `system(\"kill -%d %d\", 9, pid)` has a shell send one when weir reads the record";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
 const ONLY_SETTINGS: &str = "docs/language.md lists the settings";
 
@@ -70,12 +67,8 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "self", EVENTS),
     row(Kind::Probe, "test", EVENTS),
     row(Kind::Probe, "bench", EVENTS),
-    row(Kind::Operator, "typeof", TYPES),
-    row(Kind::Operator, "typeinfo", TYPES),
     row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
-    row(Kind::Builtin, "cpid", CHILD),
-    row(Kind::Builtin, "has_cpid", CHILD),
     row(Kind::Builtin, "ctx", KERNEL),
     row(Kind::Builtin, "curtask", KERNEL),
     row(Kind::Builtin, "ppid", PARENT),
@@ -90,13 +83,12 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "override", UNSAFE),
     row(Kind::Function, "path", KERNEL),
     row(Kind::Function, "percpu_kaddr", KERNEL),
-    row(Kind::Function, "signal", UNSAFE),
+    row(Kind::Function, "signal", SIGNALS),
     row(Kind::Function, "kfunc_allowed", KERNEL),
     row(Kind::Function, "kfunc_exist", KERNEL),
-    row(Kind::Function, "signal_thread", UNSAFE),
+    row(Kind::Function, "signal_thread", SIGNALS),
     row(Kind::Function, "skboutput", KERNEL),
     row(Kind::Function, "socket_cookie", KERNEL),
-    row(Kind::Function, "system", UNSAFE),
     row(Kind::Function, "uaddr", ADDRESS),
     row(Kind::Function, "unwatch", EVENTS),
     row(Kind::Function, "uptr", "`str(p)` reads the target's memory"),

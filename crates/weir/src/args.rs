@@ -215,6 +215,10 @@ pub(crate) struct Trace {
     #[arg(long = "param", value_name = "NAME[=VALUE]", value_parser = named_parameter)]
     pub(crate) named: Vec<(String, Option<String>)>,
 
+    /// Let the script have weir run commands, with `system`
+    #[arg(long = "unsafe")]
+    pub(crate) allows_unsafe: bool,
+
     /// Say nothing of what may be wrong with the script and is no error
     #[arg(long)]
     pub(crate) no_warnings: bool,
@@ -312,6 +316,7 @@ impl Trace {
         options.counts_hits = self.verbose || self.format == Format::Json;
         options.fuses = !self.no_sessions;
         options.named = self.named.clone();
+        options.allows_unsafe = self.allows_unsafe;
         options
     }
 }

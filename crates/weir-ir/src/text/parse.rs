@@ -139,10 +139,11 @@ impl<'a> Parser<'a> {
 
     fn action(&mut self) -> Result<Action> {
         Ok(match self.word()? {
-            word @ ("printf" | "errorf" | "warnf" | "cat") => {
+            word @ ("printf" | "errorf" | "warnf" | "cat" | "system") => {
                 let to = match word {
                     "printf" => PrintTo::Output,
                     "cat" => PrintTo::File(self.number()?),
+                    "system" => PrintTo::Command,
                     "errorf" => PrintTo::Error(self.text()?),
                     _ => PrintTo::Warning(self.text()?),
                 };
@@ -572,9 +573,17 @@ impl<'a> Parser<'a> {
     }
 
     fn nested_type(&mut self, depth: usize) -> Result<Type> {
-        if self.peek_is('(') {
+        let is_record = self.peek_is('{');
+        if is_record || self.peek_is('(') {
             if depth >= limits::TUPLE_DEPTH_MAX {
                 return Err(self.error(format!("tuples more than {} deep", limits::TUPLE_DEPTH_MAX)));
+            }
+            if is_record {
+                return Ok(Type::Record(self.list('{', '}', |parser| {
+                    let name = parser.word()?.to_owned();
+                    parser.expect(':')?;
+                    Ok((name, parser.nested_type(depth + 1)?))
+                })?));
             }
             return Ok(Type::Tuple(self.list('(', ')', |parser| parser.nested_type(depth + 1))?));
         }

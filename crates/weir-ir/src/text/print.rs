@@ -55,6 +55,7 @@ fn write_action(out: &mut String, action: &Action, schema: &Schema) -> FmtResult
                 PrintTo::Error(place) => write!(out, "errorf {}", Quoted(place))?,
                 PrintTo::Warning(place) => write!(out, "warnf {}", Quoted(place))?,
                 PrintTo::File(most) => write!(out, "cat {most}")?,
+                PrintTo::Command => out.write_str("system")?,
             }
             write!(out, " {} ({})", Quoted(format), List(args.iter().map(Shown)))
         }
@@ -335,7 +336,15 @@ impl Display for Shown<&Type> {
             Type::Object { ty, bytes } => write!(out, "obj{bytes} of {}", ty.0),
             Type::Ustack(form) => write!(out, "ustack {} {}", form.mode.name(), form.frames),
             Type::Tuple(parts) => write!(out, "({})", List(parts.iter().map(Shown))),
+            Type::Record(parts) => write!(out, "{{{}}}", List(parts.iter().map(Shown))),
         }
+    }
+}
+
+impl Display for Shown<&(String, Type)> {
+    fn fmt(&self, out: &mut Formatter<'_>) -> FmtResult {
+        let (name, ty) = self.0;
+        write!(out, "{name}: {}", Shown(ty))
     }
 }
 

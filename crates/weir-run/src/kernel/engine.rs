@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weir_codegen::{Compiled, GLOBAL_BYTES, GLOBAL_START};
+use weir_codegen::Compiled;
 use weir_ebpf::elf::ObjectFile;
 use weir_ir::Trigger;
 use weir_kernel::{Called, End, Features, KernelError, Maps, Probe};
@@ -13,7 +13,7 @@ use crate::clock::now_ns;
 use crate::controller::Caller;
 use crate::failure::Failure;
 use crate::plan::Plan;
-use crate::store::Store;
+use crate::store::{Store, globals};
 
 /// A program by its number.
 pub(super) type Numbered = (usize, Probe);
@@ -93,17 +93,19 @@ pub(super) struct InKernel {
 }
 
 impl InKernel {
-    /// Empty, but for tables of automata and the time of the beginning.
+    /// Empty, but for tables of automata.
     pub(super) fn create(compiled: &Compiled) -> Result<InKernel, Failure> {
         let mut file = ObjectFile::of(compiled.object.clone());
         if let Some((map, contents)) = &compiled.automata {
             file.maps[*map as usize].initial = Some(contents.clone());
         }
         let maps = Maps::of(&file)?;
-        let mut globals = vec![0; GLOBAL_BYTES as usize];
-        globals[GLOBAL_START as usize..][..8].copy_from_slice(&now_ns().to_le_bytes());
-        maps.update(compiled.globals as usize, &[0; 4], &globals)?;
         Ok(InKernel { maps, failed: RefCell::default() })
+    }
+
+    /// The clock of `elapsed`; and which process the command is.
+    pub(super) fn start_clock(&self, compiled: &Compiled, command: Option<i32>) -> Result<(), Failure> {
+        Ok(self.maps.update(compiled.globals as usize, &[0; 4], &globals(now_ns(), command))?)
     }
 
     pub(super) fn check(&self) -> Result<(), Failure> {

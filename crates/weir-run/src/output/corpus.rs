@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A case that is wrong has `-- error` instead, and a line for each fault: where it begins, and what is said. `-- parameters` and a line
-//! with words, and names as `--name=value`, may stand before. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
+//! with words, and names as `--name=value`, may stand before, and `-- unsafe`, with which a script may act on the system. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
 //!
 //! The same for the examples of the docs: a block of `bpftrace`, and what it prints in the block of `text` after it. One that has none is of a process, and
 //! compiled alone.
@@ -42,6 +42,7 @@ struct Case {
     name: String,
     script: String,
     parameters: Vec<String>,
+    allows_unsafe: bool,
     /// `prints` or `error`.
     kind: String,
     expected: String,
@@ -59,6 +60,7 @@ fn cases(text: &str) -> Vec<Case> {
             name: name.to_owned(),
             script: String::new(),
             parameters: Vec::new(),
+            allows_unsafe: false,
             kind: String::new(),
             expected: String::new(),
         };
@@ -71,6 +73,7 @@ fn cases(text: &str) -> Vec<Case> {
                         case.kind = heading.to_owned();
                     }
                 }
+                Some("unsafe") => case.allows_unsafe = true,
                 _ if at == "script" => case.script += &format!("{line}\n"),
                 _ if at == "parameters" => case.parameters.extend(line.split(' ').map(str::to_owned)),
                 _ => case.expected += &format!("{line}\n"),
@@ -87,7 +90,8 @@ fn text(cases: &[Case]) -> String {
             true => String::new(),
             false => format!("-- parameters\n{}\n", case.parameters.join(" ")),
         };
-        format!("== {}\n{}{parameters}-- {}\n{}", case.name, case.script, case.kind, case.expected)
+        let allowed = if case.allows_unsafe { "-- unsafe\n" } else { "" };
+        format!("== {}\n{}{allowed}{parameters}-- {}\n{}", case.name, case.script, case.kind, case.expected)
     };
     cases.iter().map(one).collect()
 }
@@ -182,7 +186,12 @@ fn found(case: &Case) -> (&'static str, String) {
         Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
         None => (word[2..].to_owned(), None),
     });
-    let options = weir_script::Options { params, named: named.collect(), ..weir_script::Options::default() };
+    let options = weir_script::Options {
+        params,
+        named: named.collect(),
+        allows_unsafe: case.allows_unsafe,
+        ..weir_script::Options::default()
+    };
     let module = match stages::front(&source, &options, &world, &mut |_| ()) {
         Ok(module) => module,
         Err(Failure::Script(diagnostics)) => return ("error", faults(&source, &diagnostics)),

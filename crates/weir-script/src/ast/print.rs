@@ -171,11 +171,19 @@ impl Printer {
                 self.over("?:", &[condition, then, otherwise])
             }
             ExprKind::Float(operand) => self.over("float", &[operand]),
-            ExprKind::Cast { ty, operand } => self.over(&format!("cast {}", ty.text()), &[operand]),
+            ExprKind::Cast { ty, operand } => {
+                let below: Vec<&Expr> = ty.of().into_iter().chain([&**operand]).collect();
+                self.over(&format!("cast {}", ty.text()), &below);
+            }
             ExprKind::Call { function, args } => {
                 self.over(&format!("call {}", function.text), &args.iter().collect::<Vec<_>>());
             }
             ExprKind::Tuple(parts) => self.over("tuple", &parts.iter().collect::<Vec<_>>()),
+            ExprKind::Record(parts) => {
+                let names: Vec<&str> = parts.iter().map(|(name, _)| name.text.as_str()).collect();
+                let values: Vec<&Expr> = parts.iter().map(|(_, value)| value).collect();
+                self.over(&format!("record {}", names.join(" ")), &values);
+            }
             ExprKind::Block { body, value } => {
                 self.line("block");
                 self.below(|p| p.with_value(body, value.as_deref()));
@@ -189,14 +197,20 @@ impl Printer {
             ExprKind::Deref(operand) => self.over("dereference", &[operand]),
             ExprKind::Member { of, name } => self.over(&format!("member {}", name.text), &[of]),
             ExprKind::Index { of, index } => self.over("index", &[of, index]),
-            ExprKind::SizeOfType(ty) => self.line(&format!("sizeof {}", ty.text())),
+            ExprKind::SizeOfType(ty) => self.with_type("sizeof", ty, ""),
+            ExprKind::TypeInfo(ty) => self.with_type("typeinfo", ty, ""),
             ExprKind::SizeOfValue(operand) => self.over("sizeof", &[operand]),
             ExprKind::OffsetOf { ty, path } => {
                 let path: Vec<&str> = path.iter().map(|name| name.text.as_str()).collect();
-                self.line(&format!("offsetof {} {}", ty.text(), path.join(".")));
+                self.with_type("offsetof", ty, &format!(" {}", path.join(".")));
             }
             ExprKind::Invalid => self.line("invalid"),
         }
+    }
+
+    fn with_type(&mut self, title: &str, ty: &TypeName, rest: &str) {
+        let below: Vec<&Expr> = ty.of().into_iter().collect();
+        self.over(&format!("{title} {}{rest}", ty.text()), &below);
     }
 
     fn map(&mut self, map: &MapRef) {

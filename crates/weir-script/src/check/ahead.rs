@@ -105,13 +105,26 @@ impl Checker<'_> {
         Ty::Value(Type::I64)
     }
 
+    /// The same of a text. Types are compared by their names.
+    fn text_ahead<'a>(&'a self, expr: &'a Expr) -> Option<&'a str> {
+        let info = |of: &Expr| self.infos.get(&of.span.start);
+        match &expr.kind {
+            ExprKind::TypeInfo(_) => info(expr).map(|info| info.full.as_str()),
+            ExprKind::Member { of, name } if matches!(of.kind, ExprKind::TypeInfo(_)) => {
+                info(of).and_then(|info| info.part(&name.text))
+            }
+            ExprKind::Block { body, value: Some(value) } if body.stmts.is_empty() => self.text_ahead(value),
+            _ => constant_string(expr, self.known),
+        }
+    }
+
     /// A number that is known before the program runs; an error where it is not.
     fn known_ahead(&mut self, expr: &Expr, what: &str) -> Option<i128> {
         self.condition(expr, what);
         let value = self.ahead(expr);
         if value.is_none() && expr.kind != ExprKind::Invalid {
             let message = format!("{what} is no constant");
-            let hint = "it may have literals, parameters, `sizeof`, `is_str` and the like, and names of macros and enumerations";
+            let hint = "it may have literals, parameters, `sizeof`, `is_str` and the like, `typeinfo`, and names of macros and enumerations";
             self.error(expr.span, &message, hint);
         }
         value
@@ -131,7 +144,7 @@ impl Checker<'_> {
             ExprKind::Unary { op: UnaryOp::Not, operand } => Some(i128::from(self.ahead(operand)? == 0)),
             ExprKind::Block { body, value: Some(value) } if body.stmts.is_empty() => self.ahead(value),
             ExprKind::Binary { op, left, right, .. } => {
-                let texts = constant_string(left, self.known).zip(constant_string(right, self.known));
+                let texts = self.text_ahead(left).zip(self.text_ahead(right));
                 if let Some((left, right)) = texts {
                     return match op {
                         BinaryOp::Eq => Some(i128::from(left == right)),

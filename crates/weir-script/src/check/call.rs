@@ -4,7 +4,7 @@ use weir_event::{RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Ty
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Expr, ExprKind, MapRef, Name};
-use crate::builtin::{self, FunctionKind};
+use crate::builtin::{self, FunctionKind, Prints};
 use crate::check::map::Key;
 use crate::check::{Checker, Known, Parameter, constant, constant_string, parameter};
 use crate::format;
@@ -20,6 +20,10 @@ impl Checker<'_> {
             if !self.arity(function, args, row.arity, row.signature) {
                 args.iter().for_each(|arg| self.look_over(arg));
                 return if row.kind.gives_value() { Ty::Unknown } else { Ty::None };
+            }
+            if row.kind == FunctionKind::Printf(Prints::Command) && !self.known.allows_unsafe {
+                let message = format!("`{name}` is an unsafe function being used in safe mode");
+                self.error(call.span, &message, "`--unsafe` lets a script act on the system");
             }
             return match row.kind {
                 FunctionKind::Printf(_) => self.printf(name, args),
@@ -244,6 +248,7 @@ impl Checker<'_> {
                     Type::Int { .. } => "print it with `%d`, or read it as an address with `str(…)`",
                     Type::Double => "print it with `%f`, `%e` or `%g`, or cast it: `(int64)farg0`",
                     Type::Tuple(_) => "print its parts: `$t.0`",
+                    Type::Record(_) => "print its parts: `$r.name`",
                     Type::Buffer { .. } => "print it with `%r`, `%rx` or `%rh`",
                     Type::Object { .. } => "name its members, or print all of it with `print`",
                     _ => "print it with `%s`",

@@ -13,6 +13,10 @@ pub(crate) struct Known {
     pub(crate) params: Vec<String>,
     /// What `getopt` gives.
     pub(crate) named: Vec<(String, Option<String>)>,
+    /// Of the run.
+    pub(crate) has_command: bool,
+    /// Of the run.
+    pub(crate) allows_unsafe: bool,
     /// Of stacks that say none.
     pub(crate) stack_mode: StackMode,
     /// Processors of the machine.
@@ -28,6 +32,7 @@ impl Known {
             "true" => Some(Named::Number(1)),
             "false" => Some(Named::Number(0)),
             "ncpus" => Some(Named::Number(self.cpus.into())),
+            "has_cpid" => Some(Named::Number(self.has_command.into())),
             // What runs in a process is in user mode.
             "usermode" => Some(Named::Number(1)),
             _ => None,

@@ -54,8 +54,20 @@ impl Checker<'_> {
             ExprKind::SizeOfType(ty) => self.size_of_type(expr, ty),
             ExprKind::SizeOfValue(operand) => self.size_of_value(expr, operand),
             ExprKind::OffsetOf { ty, path } => self.offset_of(expr, ty, path),
+            ExprKind::TypeInfo(ty) => self.type_info(expr, ty),
             ExprKind::Call { function, args } => self.call(expr, function, args),
-            ExprKind::Tuple(parts) => self.tuple(parts, expr.span),
+            // No value, as bpftrace has it.
+            ExprKind::Tuple(parts) if parts.is_empty() => Ty::None,
+            ExprKind::Tuple(parts) => self
+                .tuple(parts.iter().collect(), expr.span)
+                .map_or(Ty::Unknown, |types| self.tuple_of(Type::Tuple(types), expr.span)),
+            ExprKind::Record(parts) => {
+                let types = self.tuple(parts.iter().map(|(_, part)| part).collect(), expr.span);
+                let names = parts.iter().map(|(name, _)| name.text.clone());
+                types.map_or(Ty::Unknown, |types| {
+                    self.tuple_of(Type::Record(names.zip(types).collect()), expr.span)
+                })
+            }
             ExprKind::Block { body, value } => self.valued_block(body, value.as_deref()),
             ExprKind::Inlined { function, body, result } => self.inlined(function, body, result.as_ref()),
             ExprKind::Part { tuple, index } => self.part(expr.span, tuple, *index),
@@ -188,7 +200,9 @@ impl Checker<'_> {
             {
                 return Ty::Value(Type::I64);
             }
-            (Type::Tuple(_), Type::Tuple(_)) if equality && are_comparable(left, right) => {
+            (Type::Tuple(_), Type::Tuple(_)) | (Type::Record(_), Type::Record(_))
+                if equality && are_comparable(left, right) =>
+            {
                 return Ty::Value(Type::I64);
             }
             (name @ (Type::Probe | Type::Func), Type::Str { .. }) if equality => {
@@ -213,7 +227,7 @@ impl Checker<'_> {
             (Type::Buffer { .. }, _) | (_, Type::Buffer { .. }) => {
                 "buffers can be compared with `==` and `!=`: `$b == buf(\"text\")`"
             }
-            (Type::Tuple(_), _) | (_, Type::Tuple(_)) => {
+            (Type::Tuple(_) | Type::Record(_), _) | (_, Type::Tuple(_) | Type::Record(_)) => {
                 "tuples of integers and strings can be compared with their like; else compare the parts: `$t.0`"
             }
             (Type::Object { .. }, _) | (_, Type::Object { .. }) => {
@@ -409,6 +423,10 @@ impl Checker<'_> {
         if row.name == "probe" && !self.names_probe.contains(&self.clause) {
             self.names_probe.push(self.clause);
         }
+        if row.ir == Builtin::Command && !self.known.has_command {
+            let hint = "give one with `-c`; `has_cpid` says whether there is one";
+            self.warning(span, "weir starts no command, and `cpid` is 0", hint);
+        }
         if row.name == "func" && self.kernel_events.contains_key(&self.clause) {
             // A symbol, as `ksym` gives it.
             return Ty::Value(Type::Usym);
@@ -519,26 +537,20 @@ impl Checker<'_> {
         }
     }
 
-    fn tuple(&mut self, parts: &[Expr], span: Span) -> Ty {
+    /// The types of the parts. None if one is not known, or there are too many.
+    fn tuple(&mut self, parts: Vec<&Expr>, span: Span) -> Option<Vec<Type>> {
         if parts.len() > limits::TUPLE_PARTS_MAX {
             let message =
                 format!("too many parts: {}, the limit is {}", parts.len(), limits::TUPLE_PARTS_MAX);
             self.error(span, &message, "use several values");
-            return Ty::Unknown;
+            return None;
         }
-        let mut types = Vec::new();
-        for part in parts {
-            let ty = self.value(part);
-            types.push(ty);
-        }
-        match types.into_iter().collect::<Option<Vec<_>>>() {
-            Some(types) => self.tuple_of(types, span),
-            None => Ty::Unknown,
-        }
+        let types: Vec<Option<Type>> = parts.into_iter().map(|part| self.value(part)).collect();
+        types.into_iter().collect()
     }
 
-    pub(super) fn tuple_of(&mut self, types: Vec<Type>, span: Span) -> Ty {
-        let ty = Type::Tuple(types);
+    /// A tuple or a record, if it is not too large.
+    pub(super) fn tuple_of(&mut self, ty: Type, span: Span) -> Ty {
         let (levels, leaves) = (levels(&ty), weir_ir::leaves(&ty).len());
         if levels > limits::TUPLE_LEVELS_MAX || leaves > limits::TUPLE_LEAVES_MAX {
             let message = format!("the tuple has {leaves} parts in {levels} levels");
@@ -553,14 +565,11 @@ impl Checker<'_> {
     fn part(&mut self, span: Span, tuple: &Expr, index: u64) -> Ty {
         match self.value(tuple) {
             Some(Type::Tuple(parts)) => {
-                match usize::try_from(index).ok().and_then(|index| parts.get(index)) {
-                    Some(ty) => Ty::Value(ty.clone()),
-                    None => {
-                        let message = format!("the tuple has no part {index}: it has {}", parts.len());
-                        self.error(span, &message, "parts are counted from 0");
-                        Ty::Unknown
-                    }
-                }
+                self.part_of(&parts, usize::try_from(index).ok(), span).map_or(Ty::Unknown, Ty::Value)
+            }
+            Some(Type::Record(_)) => {
+                self.error(span, "the parts of a record have names", "write `$r.name`");
+                Ty::Unknown
             }
             Some(other) => {
                 self.error(
@@ -573,6 +582,17 @@ impl Checker<'_> {
             None => Ty::Unknown,
         }
     }
+
+    /// A part of a tuple, which must be there.
+    pub(super) fn part_of(&mut self, parts: &[Type], index: Option<usize>, span: Span) -> Option<Type> {
+        let part = index.and_then(|index| parts.get(index));
+        if part.is_none() {
+            let index = index.map(|index| format!(" {index}")).unwrap_or_default();
+            let message = format!("the tuple has no part{index}: it has {}", parts.len());
+            self.error(span, &message, "parts are counted from 0");
+        }
+        part.cloned()
+    }
 }
 
 /// Tuples whose parts are, one by one, two integers, two strings or two buffers.
@@ -581,6 +601,13 @@ fn are_comparable(left: &Type, right: &Type) -> bool {
         (Type::Tuple(left), Type::Tuple(right)) => {
             left.len() == right.len()
                 && left.iter().zip(right).all(|(left, right)| are_comparable(left, right))
+        }
+        (Type::Record(left), Type::Record(right)) => {
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|((name, left), (other, right))| name == other && are_comparable(left, right))
         }
         (Type::Str { .. }, Type::Str { .. }) | (Type::Buffer { .. }, Type::Buffer { .. }) => true,
         (left, right) => [left, right].iter().all(|ty| matches!(ty, Type::Int { .. } | Type::Pointer(_))),
@@ -591,6 +618,7 @@ fn are_comparable(left: &Type, right: &Type) -> bool {
 fn levels(ty: &Type) -> usize {
     match ty {
         Type::Tuple(parts) => 1 + parts.iter().map(levels).max().unwrap_or(0),
+        Type::Record(parts) => 1 + parts.iter().map(|(_, part)| levels(part)).max().unwrap_or(0),
         _ => 0,
     }
 }

@@ -41,6 +41,7 @@ impl Checker<'_> {
                 None => self.types.named(tag, None, None),
             },
             TypeBase::Name(word) => self.typedef(word, name.span)?,
+            TypeBase::Of(value) => self.type_of(value)?,
         };
         for suffix in &name.suffixes {
             id = self.types.add(match suffix {
@@ -146,7 +147,11 @@ impl Checker<'_> {
 
     /// The value of what lies in memory.
     pub(super) fn memory(&mut self, expr: &Expr) -> Ty {
-        self.place(expr).map_or(Ty::Unknown, |place| self.loaded(place, expr))
+        match self.place(expr) {
+            Some(Found::Place(place)) => self.loaded(place, expr),
+            Some(Found::Part(ty)) => Ty::Value(ty),
+            None => Ty::Unknown,
+        }
     }
 
     /// The value of what lies at a place: a number, a pointer, a string, or all of a record or an array.
@@ -205,8 +210,8 @@ impl Checker<'_> {
     }
 
     /// The type of what `*`, a member's name or an index means. None if there is a fault, or the type is not known yet.
-    fn place(&mut self, expr: &Expr) -> Option<Place> {
-        match &expr.kind {
+    fn place(&mut self, expr: &Expr) -> Option<Found> {
+        let place = match &expr.kind {
             ExprKind::Deref(of) => match self.operand(of)? {
                 Operand::Pointer(id) => Some(Place { id, is_held: false }),
                 Operand::Object(Place { id, is_held }) => match *self.types.get(id) {
@@ -221,6 +226,9 @@ impl Checker<'_> {
                 let from = match self.operand(of)? {
                     Operand::Pointer(id) => Place { id, is_held: false },
                     Operand::Object(place) => place,
+                    Operand::Other(Type::Record(parts)) => {
+                        return self.record_part(expr, &parts, name).map(Found::Part);
+                    }
                     Operand::Other(ty) => {
                         let what = format!("`.{}`", name.text);
                         return self.no_pointer(&what, &describe_one(&ty, &self.types), of.span);
@@ -243,6 +251,16 @@ impl Checker<'_> {
                         CType::Array { element, count } => self.element(place, (element, count), index),
                         _ => self.no_pointer("`[…]`", &format!("`{}`", self.types.name(place.id)), of.span),
                     },
+                    Operand::Other(Type::Tuple(parts)) => {
+                        let Some(at) = constant(index, self.known) else {
+                            let message = "the index of a tuple must be a constant";
+                            self.error(index.span, message, "its parts have types of their own: `$t[0]`");
+                            return None;
+                        };
+                        let at = usize::try_from(at).ok();
+                        self.parts.insert(expr.span, at.unwrap_or_default());
+                        return self.part_of(&parts, at, index.span).map(Found::Part);
+                    }
                     Operand::Other(Type::Str { .. }) => {
                         self.checked_alone(
                             expr.span,
@@ -256,7 +274,23 @@ impl Checker<'_> {
                 }
             }
             _ => unreachable!("only `*`, members and elements are places"),
-        }
+        };
+        place.map(Found::Place)
+    }
+
+    /// `$r.name`
+    fn record_part(&mut self, expr: &Expr, parts: &[(String, Type)], name: &Name) -> Option<Type> {
+        let Some(at) = parts.iter().position(|(part, _)| *part == name.text) else {
+            let names = || parts.iter().map(|(name, _)| name.as_str());
+            let hint = match nearest(&name.text, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it has {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            self.error(name.span, &format!("the record has no part `{}`", name.text), &hint);
+            return None;
+        };
+        self.parts.insert(expr.span, at);
+        Some(parts[at].1.clone())
     }
 
     /// What `*` means of a number: 8 bytes at that address.
@@ -268,17 +302,18 @@ impl Checker<'_> {
 
     /// What a pointer or a record is taken of. None if it is not known.
     pub(super) fn operand(&mut self, expr: &Expr) -> Option<Operand> {
-        if !expr.is_place() {
-            return Some(match self.value(expr)? {
-                Type::Pointer(to) => Operand::Pointer(to),
-                Type::Object { ty, .. } => Operand::Object(Place { id: ty, is_held: true }),
-                other => Operand::Other(other),
-            });
-        }
-        let place = self.place(expr)?;
-        Some(match self.complete(place.id) {
-            CType::Pointer(to) => Operand::Pointer(to),
-            _ => Operand::Object(place),
+        let found = match expr.is_place() {
+            true => self.place(expr)?,
+            false => Found::Part(self.value(expr)?),
+        };
+        Some(match found {
+            Found::Part(Type::Pointer(to)) => Operand::Pointer(to),
+            Found::Part(Type::Object { ty, .. }) => Operand::Object(Place { id: ty, is_held: true }),
+            Found::Part(other) => Operand::Other(other),
+            Found::Place(place) => match self.complete(place.id) {
+                CType::Pointer(to) => Operand::Pointer(to),
+                _ => Operand::Object(place),
+            },
         })
     }
 
@@ -366,14 +401,18 @@ impl Checker<'_> {
         let what = format!("a cast to {}", name.text());
         // Looked at once: casts stand within casts.
         let ty = match operand.is_place() {
-            true => self.place(operand).and_then(|place| match *self.types.get(place.id) {
-                // An array is its address.
-                CType::Array { element, .. } if !place.is_held => Some(Type::Pointer(element)),
-                _ => match self.loaded(place, operand) {
-                    Ty::Value(ty) => Some(ty),
-                    _ => None,
+            true => match self.place(operand) {
+                Some(Found::Place(place)) => match *self.types.get(place.id) {
+                    // An array is its address.
+                    CType::Array { element, .. } if !place.is_held => Some(Type::Pointer(element)),
+                    _ => match self.loaded(place, operand) {
+                        Ty::Value(ty) => Some(ty),
+                        _ => None,
+                    },
                 },
-            }),
+                Some(Found::Part(ty)) => Some(ty),
+                None => None,
+            },
             false => self.value(operand),
         };
         let Some(id) = id else { return Ty::Unknown };
@@ -410,6 +449,9 @@ impl Checker<'_> {
             && let Some(row) = builtin::variable(word)
         {
             return self.learn_size(expr, Some(row.ty.bytes().into()));
+        }
+        if let Some(value) = name.of().filter(|_| name.suffixes.is_empty()) {
+            return self.size_of_value(expr, value);
         }
         let bytes = self.type_id(name).and_then(|id| self.size(id, name.span));
         self.learn_size(expr, bytes.map(u64::from))
@@ -463,6 +505,9 @@ impl Checker<'_> {
             }
             return Some(Type::Str { bytes: types::string_bytes(u64::from(bytes) - 1) });
         }
+        if let Some(value) = name.of().filter(|_| name.suffixes.is_empty()) {
+            return self.value(value);
+        }
         let id = self.type_id(name)?;
         match self.types.get(id) {
             CType::Int { signed, .. } | CType::Enum(Enum { signed, .. }) => {
@@ -515,6 +560,13 @@ pub(super) struct Place {
     pub(super) id: TypeId,
     /// It is a part of a value, and not in the target's memory.
     pub(super) is_held: bool,
+}
+
+/// What a member or an element is.
+enum Found {
+    Place(Place),
+    /// Of a tuple or a record.
+    Part(Type),
 }
 
 /// What is taken as bytes.

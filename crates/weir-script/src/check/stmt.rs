@@ -106,7 +106,7 @@ impl Checker<'_> {
         self.scopes.push(Vec::new());
         self.let_stmt(variable, None, None);
         if let Some((key, value)) = entry
-            && let Ty::Value(ty) = self.tuple_of(vec![key, value], map.span)
+            && let Ty::Value(ty) = self.tuple_of(Type::Tuple(vec![key, value]), map.span)
             && self.variables.get(&variable.span.start) != Some(&ty)
         {
             self.variables.insert(variable.span.start, ty);

@@ -94,7 +94,7 @@ impl Lowering<'_> {
     }
 
     fn buffer_source(&mut self, expr: &Expr) -> Source {
-        if expr.is_place() {
+        if self.is_place(expr) {
             let place = self.place(expr);
             return match self.sized(place.ty) {
                 Some(own) if !place.is_held() => Source::Memory(self.address_of(place), own),

@@ -160,6 +160,7 @@ impl Lowering<'_> {
                     Prints::Output => PrintTo::Output,
                     Prints::Error => PrintTo::Error(place()),
                     Prints::Warning => PrintTo::Warning(place()),
+                    Prints::Command => PrintTo::Command,
                     Prints::File => PrintTo::File(self.checked.max_cat_bytes),
                 };
                 self.printf(call, args, to);

@@ -3,12 +3,12 @@
 use weir_event::Type;
 use weir_ir::{BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, Value};
 
-use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, UnaryOp};
+use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
 use crate::check::{constant, constant_string};
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, parts};
-use crate::types::{self, IntOp};
+use crate::types::{self, IntOp, TypeInfo};
 
 /// A lowered expression: its type (the sign as the language sees it) and its values, one for each part of a tuple.
 #[derive(Clone, Debug)]
@@ -54,6 +54,24 @@ fn tuple(items: Vec<Operand>) -> Operand {
     Operand { ty, values: items.into_iter().flat_map(|item| item.values).collect() }
 }
 
+/// The same of parts that have names.
+fn record(items: Vec<(String, Operand)>) -> Operand {
+    let ty = Type::Record(items.iter().map(|(name, item)| (name.clone(), item.ty.clone())).collect());
+    Operand { ty, values: items.into_iter().flat_map(|(_, item)| item.values).collect() }
+}
+
+/// One part of a tuple or a record.
+pub(super) fn part(of: &Operand, index: usize) -> Operand {
+    let types: Vec<&Type> = match &of.ty {
+        Type::Tuple(types) => types.iter().collect(),
+        Type::Record(types) => types.iter().map(|(_, ty)| ty).collect(),
+        other => unreachable!("the check wants a tuple, not {other:?}"),
+    };
+    let before: usize = types[..index].iter().map(|ty| parts(ty).len()).sum();
+    let values = of.values[before..before + parts(types[index]).len()].to_vec();
+    Operand { ty: types[index].clone(), values }
+}
+
 impl Lowering<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Operand {
         match &expr.kind {
@@ -93,22 +111,26 @@ impl Lowering<'_> {
                 let size = self.checked.sizes[&expr.span.start];
                 self.int(size as i64, Type::U64)
             }
+            ExprKind::TypeInfo(_) => {
+                let TypeInfo { base, full } = self.checked.infos[&expr.span.start].clone();
+                let values = [self.int(0, Type::I64), self.string(base, None), self.string(&full, None)];
+                record(TypeInfo::PARTS.iter().map(|name| (*name).to_string()).zip(values).collect())
+            }
             ExprKind::Float(operand) => self.float(operand),
             ExprKind::Call { function, args } => self.call_value(expr, &function.text, args),
             ExprKind::Tuple(items) => {
                 let items = items.iter().map(|item| self.expr(item)).collect();
                 tuple(items)
             }
+            ExprKind::Record(items) => {
+                record(items.iter().map(|(name, item)| (name.text.clone(), self.expr(item))).collect())
+            }
             ExprKind::Block { body, value: Some(value) } => self.valued_block(body, value),
             ExprKind::Block { value: None, .. } => unreachable!("the check wants a block with a value"),
             ExprKind::Inlined { body, .. } => self.inlined_value(body),
             ExprKind::Part { tuple, index } => {
                 let tuple = self.expr(tuple);
-                let Type::Tuple(of) = &tuple.ty else { unreachable!("the check wants a tuple") };
-                let index = *index as usize;
-                let before: usize = of[..index].iter().map(|part| parts(part).len()).sum();
-                let values = tuple.values[before..before + parts(&of[index]).len()].to_vec();
-                Operand { ty: of[index].clone(), values }
+                part(&tuple, *index as usize)
             }
             ExprKind::Field(name) => {
                 // SANITY: the check refuses a field that the clause's events have not.
@@ -128,6 +150,12 @@ impl Lowering<'_> {
         if let (ExprKind::Tuple(items), Type::Tuple(types)) = (&expr.kind, ty) {
             let items = items.iter().zip(types).map(|(item, ty)| self.expr_as(item, ty)).collect();
             return tuple(items);
+        }
+        if let (ExprKind::Record(items), Type::Record(types)) = (&expr.kind, ty) {
+            let item = |((name, item), (_, ty)): (&(Name, Expr), &(String, Type))| {
+                (name.text.clone(), self.expr_as(item, ty))
+            };
+            return record(items.iter().zip(types).map(item).collect());
         }
         match constant_string(expr, &self.checked.known) {
             Some(text) => self.string(text, Some(ty)),
@@ -160,6 +188,7 @@ impl Lowering<'_> {
         }
         let op = match (row.ir, self.target.probe_site) {
             (Builtin::Probe, Some(site)) => Op::Int(site as i64),
+            (Builtin::Command, _) if !self.checked.known.has_command => Op::Int(0),
             (ir, _) => Op::Builtin(ir),
         };
         Operand::one(self.blocks.value(op, row.ty.clone()), row.ty.clone())
@@ -176,6 +205,10 @@ impl Lowering<'_> {
     fn as_held(&self, ty: &Type, values: &mut std::slice::Iter<'_, Value>) -> Type {
         if let Type::Tuple(parts) = ty {
             return Type::Tuple(parts.iter().map(|part| self.as_held(part, values)).collect());
+        }
+        if let Type::Record(parts) = ty {
+            let part = |(name, part): &(String, Type)| (name.clone(), self.as_held(part, values));
+            return Type::Record(parts.iter().map(part).collect());
         }
         match (ty, values.next()) {
             (Type::Str { .. }, Some(value)) => self.blocks.ty(*value).clone(),
@@ -346,7 +379,7 @@ impl Lowering<'_> {
             Type::Str { .. } | Type::Buffer { .. } | Type::Object { .. } => {
                 self.string_equals(&left, &right, negate)
             }
-            Type::Tuple(_) => self.tuples_equal(&left, &right, negate),
+            Type::Tuple(_) | Type::Record(_) => self.tuples_equal(&left, &right, negate),
             _ => self.int_binary(op, &left, &right),
         }
     }
@@ -520,7 +553,7 @@ impl Lowering<'_> {
 
     pub(super) fn read_map(&mut self, map: MapId, key: Vec<Value>) -> Operand {
         let ty = self.map_type(map);
-        if !matches!(ty, Type::Tuple(_)) {
+        if !matches!(ty, Type::Tuple(_) | Type::Record(_)) {
             return Operand::one(self.blocks.value(Op::MapGet { map, key }, ty.clone()), ty);
         }
         let of = self.blocks.value(Op::MapGet { map, key }, types::object(ty.bytes()));

@@ -10,7 +10,7 @@ use weir_ir::{BinOp, CmpOp, Op, Value};
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeBase, TypeName};
 use crate::check::constant;
 use crate::lower::Lowering;
-use crate::lower::expr::Operand;
+use crate::lower::expr::{Operand, part};
 use crate::types;
 use weir_header::Named;
 
@@ -58,8 +58,20 @@ impl Lowering<'_> {
 
     /// The value of what lies in memory.
     pub(super) fn memory(&mut self, expr: &Expr) -> Operand {
+        if let Some(index) = self.checked.parts.get(&expr.span) {
+            let (ExprKind::Member { of, .. } | ExprKind::Index { of, .. }) = &expr.kind else {
+                unreachable!("a part is a member or an element")
+            };
+            let of = self.expr(of);
+            return part(&of, *index);
+        }
         let place = self.place(expr);
         self.load(place)
+    }
+
+    /// It lies in memory, or in a value as in memory.
+    pub(super) fn is_place(&self, expr: &Expr) -> bool {
+        expr.is_place() && !self.checked.parts.contains_key(&expr.span)
     }
 
     fn types(&self) -> &CTypes {
@@ -118,7 +130,7 @@ impl Lowering<'_> {
 
     /// What a pointer leads to, and true; or a record or an array itself.
     fn source(&mut self, expr: &Expr) -> (Place, bool) {
-        if expr.is_place() {
+        if self.is_place(expr) {
             let place = self.place(expr);
             return match *self.types().get(place.ty) {
                 CType::Pointer(ty) => {
@@ -289,7 +301,7 @@ impl Lowering<'_> {
 
     /// The value; of an array in memory its address.
     fn number_or_address(&mut self, expr: &Expr) -> Operand {
-        if !expr.is_place() {
+        if !self.is_place(expr) {
             return self.expr(expr);
         }
         let place = self.place(expr);

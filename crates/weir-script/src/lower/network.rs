@@ -56,7 +56,7 @@ impl Lowering<'_> {
 
     /// All of an array or a record, and its size; or a number.
     fn bytes_or_number(&mut self, expr: &Expr) -> Result<(Place, u32), Operand> {
-        if expr.is_place() {
+        if self.is_place(expr) {
             let place = self.place(expr);
             return match self.sized(place.ty) {
                 Some(bytes) => Ok((place, bytes)),

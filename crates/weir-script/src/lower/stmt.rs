@@ -131,7 +131,8 @@ impl Lowering<'_> {
             | Type::Word(_)
             | Type::Double
             | Type::Ustack(_)
-            | Type::Tuple(_) => Op::Int(0),
+            | Type::Tuple(_)
+            | Type::Record(_) => Op::Int(0),
         };
         self.blocks.value(op, ty)
     }
@@ -179,7 +180,7 @@ impl Lowering<'_> {
 
     /// What a map keeps of a value: of a tuple all parts one after the other, as long as the map has them.
     fn in_one(&mut self, value: Operand, ty: &Type) -> Value {
-        if !matches!(ty, Type::Tuple(_)) {
+        if !matches!(ty, Type::Tuple(_) | Type::Record(_)) {
             return value.value();
         }
         let bytes = weir_ir::leaves(ty).into_iter().map(Type::bytes);

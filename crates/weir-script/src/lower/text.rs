@@ -64,7 +64,7 @@ impl Lowering<'_> {
 
     /// A string, or an object that has the bytes of an array, a record or a buffer.
     fn bytes_of(&mut self, expr: &Expr) -> Value {
-        if expr.is_place() {
+        if self.is_place(expr) {
             let place = self.place(expr);
             return self.object(place).value();
         }

@@ -3,18 +3,20 @@
 use weir_source::Span;
 
 use crate::ast::{
-    BINARY_OPS, BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind, TypeBase, UnaryOp,
+    BINARY_OPS, BinaryOp, Block, Expr, ExprKind, IntType, MapRef, Name, Stmt, StmtKind, TypeBase, TypeName,
+    TypeSuffix, UnaryOp,
 };
 use crate::limits;
 use crate::parser::Parser;
 use crate::parser::role::Role;
-use crate::parser::type_name::is_type_word;
+use crate::parser::type_name::{TYPEOF, is_type_word};
 use crate::token::TokenKind;
-use crate::unsupported::{self, Kind};
 
 /// What no name can be.
 pub(crate) const KEYWORDS: [&str; 10] =
     ["if", "else", "let", "return", "config", "while", "for", "unroll", "break", "continue"];
+
+const RECORD: &str = "such as `(pid = pid, name = comm)`";
 
 impl Parser<'_> {
     /// Any expression: a ternary or what binds tighter.
@@ -247,6 +249,38 @@ impl Parser<'_> {
         }
     }
 
+    /// `container_of(pointer, type, member)` → `(type *)((uint64)pointer - offsetof(type, member))`.
+    fn container_of(&mut self, name: Span) -> Expr {
+        self.bump();
+        let pointer = self.expr();
+        let ty = match !self.recovering && self.expect(",", "after the pointer") {
+            true => self.type_name(),
+            false => None,
+        };
+        let has_comma = ty.is_some() && !self.recovering && self.expect(",", "after the type");
+        let path = if has_comma { self.member_path() } else { None };
+        let end = self.peek_span();
+        let (Some(ty), Some(path), false) = (ty, path, self.recovering) else { return invalid(name) };
+        if !self.expect(")", "after the member") {
+            return invalid(name);
+        }
+        // The check knows names of types by where they start: these have places of their own within the word.
+        let at = |from: u32| Span { start: name.start + from, end: name.end };
+        let mut container = TypeName { span: at(0), ..ty.clone() };
+        container.suffixes.push(TypeSuffix::Pointer);
+        let number = TypeName {
+            base: TypeBase::Int(IntType { bits: 64, signed: false }),
+            suffixes: Vec::new(),
+            span: at(1),
+        };
+        let address = self.node(ExprKind::Cast { ty: number, operand: Box::new(pointer) }, at(1));
+        let offset = self.node(ExprKind::OffsetOf { ty, path }, at(2));
+        let (left, right) = (Box::new(address), Box::new(offset));
+        let difference =
+            self.node(ExprKind::Binary { op: BinaryOp::Sub, op_span: at(3), left, right }, at(3));
+        self.node(ExprKind::Cast { ty: container, operand: Box::new(difference) }, name.to(end))
+    }
+
     fn primary(&mut self) -> Expr {
         let token = self.peek_at(0).clone();
         let span = token.span;
@@ -311,13 +345,21 @@ impl Parser<'_> {
         if !self.peek().is("(") {
             return Expr::new(ExprKind::Name(text), span);
         }
+        if text == TYPEOF || text == "typeinfo" {
+            let ty = self.nested(Self::type_or_value).flatten();
+            return ty.map_or_else(
+                || invalid(span),
+                |ty| {
+                    let whole = span.to(ty.span);
+                    self.node(ExprKind::TypeInfo(ty), whole)
+                },
+            );
+        }
+        if text == "container_of" {
+            return self.container_of(span);
+        }
         if matches!(text.as_str(), "sizeof" | "offsetof") {
             return self.size_or_offset(span, text == "sizeof");
-        }
-        if let Some(row) = unsupported::find(Kind::Operator, &text) {
-            // Its arguments may be types, which cannot be read as expressions.
-            self.fault(span, &row.message(), row.hint);
-            return invalid(span);
         }
         self.bump();
         let args = self.list();
@@ -357,25 +399,60 @@ impl Parser<'_> {
             return self.node(ExprKind::Cast { ty, operand: Box::new(operand) }, span);
         }
         self.bump();
-        let mut items = self.list();
+        if *self.peek() == TokenKind::Ident && self.peek_at(1).kind.is("=") {
+            return self.record(open);
+        }
+        let mut items = Vec::new();
+        let mut ends_in_comma = false;
+        while !self.recovering && !self.peek().is(")") {
+            items.push(self.expr());
+            ends_in_comma = !self.recovering && self.eat(",");
+            if !ends_in_comma {
+                break;
+            }
+        }
         let close = self.peek_span();
         if self.recovering || !self.expect(")", "to match `(`") {
             return invalid(open);
         }
-        let span = open.to(close);
-        match items.len() {
-            0 => {
-                self.fault(
-                    span,
-                    "expected an expression between `(` and `)`",
-                    "a tuple has at least two parts",
-                );
-                invalid(span)
+        match items.pop() {
+            Some(only) if items.is_empty() && !ends_in_comma => only,
+            last => {
+                items.extend(last);
+                self.node(ExprKind::Tuple(items), open.to(close))
             }
-            // SANITY: there is exactly one.
-            1 => items.pop().expect("one item"),
-            _ => self.node(ExprKind::Tuple(items), span),
         }
+    }
+
+    /// `(name = value, …)`, behind the bracket.
+    fn record(&mut self, open: Span) -> Expr {
+        let mut parts: Vec<(Name, Expr)> = Vec::new();
+        loop {
+            let token = self.peek_at(0).clone();
+            if token.kind != TokenKind::Ident {
+                let found = self.found();
+                self.fault(token.span, &format!("expected the name of a part, found {found}"), RECORD);
+                return invalid(open);
+            }
+            self.bump();
+            let name = Name { text: self.text_of(token.span), span: token.span };
+            if !self.expect("=", "after the name of a part") {
+                return invalid(open);
+            }
+            if parts.iter().any(|(known, _)| known.text == name.text) {
+                self.fault(name.span, &format!("the record has two parts `{}`", name.text), RECORD);
+            }
+            let value = self.expr();
+            parts.push((name, value));
+            if self.recovering || !self.eat(",") {
+                break;
+            }
+        }
+        let close = self.peek_span();
+        if self.recovering || !self.expect(")", "to match `(`") {
+            return invalid(open);
+        }
+        self.node(ExprKind::Record(parts), open.to(close))
     }
 
     fn refuse(&mut self, what: &str, hint: &str) -> Expr {

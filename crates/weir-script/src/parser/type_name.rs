@@ -3,11 +3,14 @@
 use weir_source::Span;
 
 use crate::ast::{INT_TYPES, Name, TypeBase, TypeName, TypeSuffix};
+use crate::builtin;
 use crate::limits;
 use crate::parser::Parser;
 use crate::parser::role::Role;
 use crate::token::TokenKind;
 use weir_header::{is_basic, is_plain_typedef};
+
+pub(super) const TYPEOF: &str = "typeof";
 
 impl Parser<'_> {
     /// True where a `(` is next and a cast's type in it: `(uint8)`, `(struct a *)`, `(size_t)$x`.
@@ -17,6 +20,9 @@ impl Parser<'_> {
         }
         let span = self.peek_at(1).span;
         let word = self.text_of(span);
+        if word == TYPEOF {
+            return self.is_alone_ahead();
+        }
         if is_type_word(&word) {
             return true;
         }
@@ -46,6 +52,42 @@ impl Parser<'_> {
         at > 2 || is_operand || after.is("(")
     }
 
+    /// Behind `typeof(…)` within the bracket the type goes on, or ends: else it is an operand.
+    fn is_alone_ahead(&mut self) -> bool {
+        let (mut at, mut open) = (2, 0);
+        loop {
+            match &self.peek_at(at).kind {
+                TokenKind::Punct("(") => open += 1,
+                TokenKind::Punct(")") if open > 1 => open -= 1,
+                TokenKind::Punct(")") => break,
+                TokenKind::Punct(";" | "{" | "}") | TokenKind::Eof => return false,
+                _ => {}
+            }
+            at += 1;
+        }
+        let next = &self.peek_at(at + 1).kind;
+        next.is(")") || next.is("*") || next.is("[")
+    }
+
+    /// `(type)` or `(value)`.
+    pub(super) fn type_or_value(&mut self) -> Option<TypeName> {
+        let name = self.peek_at(1).clone();
+        let is_name = name.kind == TokenKind::Ident;
+        let word = if is_name { self.text_of(name.span) } else { String::new() };
+        let is_alone = self.peek_at(2).kind.is(")") || self.peek_at(2).kind.is("*");
+        let is_value = builtin::variable(&word).is_some() || builtin::is_stack(&word);
+        self.expect("(", "before a type or a value");
+        let ty = match is_name && (is_type_word(&word) || is_alone && !is_value) {
+            true => self.type_name()?,
+            false => {
+                let value = self.expr();
+                let span = value.span;
+                TypeName { base: TypeBase::Of(Box::new(value)), suffixes: Vec::new(), span }
+            }
+        };
+        (!self.recovering && self.expect(")", "after the type or the value")).then_some(ty)
+    }
+
     /// The type's name that stands here, or a fault.
     pub(super) fn type_name(&mut self) -> Option<TypeName> {
         let start = self.peek_span();
@@ -53,8 +95,15 @@ impl Parser<'_> {
             self.bump();
         }
         let mut end = self.peek_span();
-        let base = self.type_base(&mut end)?;
-        let mut suffixes = Vec::new();
+        let word = self.text_of(end);
+        let (base, mut suffixes) = match word == TYPEOF && self.peek_at(1).kind.is("(") {
+            true => {
+                self.bump();
+                let ty = self.nested(Self::type_or_value).flatten()?;
+                (ty.base, ty.suffixes)
+            }
+            false => (self.type_base(&mut end)?, Vec::new()),
+        };
         while !self.recovering {
             let mut next = self.peek_span();
             if *self.peek() == TokenKind::Ident && self.is_qualifier() {
@@ -174,6 +223,7 @@ impl Parser<'_> {
 /// A word that begins a type and can be no value's name.
 pub(super) fn is_type_word(word: &str) -> bool {
     is_basic(word)
+        || word == TYPEOF
         || matches!(word, "struct" | "union" | "enum" | "const")
         || INT_TYPES.iter().any(|(known, _)| *known == word)
 }

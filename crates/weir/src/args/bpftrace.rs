@@ -90,7 +90,7 @@ struct Line {
     #[arg(long)]
     info: bool,
 
-    /// Allow calls that change the system; the script has none that weir knows
+    /// Allow calls that change the system
     #[arg(long = "unsafe")]
     allows_unsafe: bool,
 
@@ -237,6 +237,7 @@ impl Line {
             (self.verbose > 0, "-v"),
             (self.dry_run, "--dry-run"),
             (self.no_warnings, "--no-warnings"),
+            (self.allows_unsafe, "--unsafe"),
         ];
         switches.into_iter().filter(|(is_set, _)| *is_set).for_each(|(_, switch)| add(&[switch]));
         self.processes.iter().for_each(|pid| add(&["-p", &pid.to_string()]));
@@ -285,7 +286,20 @@ mod tests {
         check(&["-e", "BEGIN { }"], &["trace", "-eBEGIN { }", "-ftext", "--compat=0.26", "--all-processes"]);
         check(
             &["-q", "-f", "json", "-o", "out", "-B", "line", "-k", "--unsafe", "-p", "12", "x.bt", "a", "b"],
-            &["trace", "-fjson", "--compat=0.26", "-q", "-p", "12", "-o", "out", "x.bt", "a", "b"],
+            &[
+                "trace",
+                "-fjson",
+                "--compat=0.26",
+                "-q",
+                "--unsafe",
+                "-p",
+                "12",
+                "-o",
+                "out",
+                "x.bt",
+                "a",
+                "b",
+            ],
         );
         check(
             &["-vv", "-I", "inc", "--include", "a.h", "--dry-run", "--compat", "0.23", "-c", "ls -l", "x.bt"],

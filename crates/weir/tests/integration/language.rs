@@ -60,6 +60,53 @@ fn scripts_have_structure_in_the_traced_process() {
 }
 
 #[test]
+fn a_script_knows_the_command() {
+    let program = target::build("language", Source::Text(PROGRAM), &["-O1"]);
+    let script = format!(
+        "BEGIN {{ printf(\"begins %d\\n\", has_cpid && cpid != pid); @command = cpid; }}
+         uprobe:{}:handle /@seen == 0/ {{ @seen = 1; printf(\"same %d\\n\", pid == cpid && pid == @command); }}
+         END {{ printf(\"ends %d\\n\", @command == cpid); clear(@command); clear(@seen); }}",
+        testkit::paths::quoted(&program)
+    );
+    let engines: &[&[&str]] = match testkit::kernel::available().is_ok() {
+        true => &[&["-q"], &["-q", "--engine", "kernel"]],
+        false => &[&["-q"]],
+    };
+    for options in engines {
+        let traced = Command::new(env!("CARGO_BIN_EXE_weir"))
+            .arg("trace")
+            .args(*options)
+            .args(["-e", &script, "-c", &testkit::paths::quoted(&program)])
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&traced.stdout);
+        let said = String::from_utf8_lossy(&traced.stderr);
+        assert_eq!(printed.trim_end(), "begins 1\nsame 1\nends 1", "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn commands_of_a_script_print_in_order_where_the_script_does() {
+    let script = "BEGIN { printf(\"one\\n\"); system(\"echo two %d\", 2); printf(\"three\\n\"); }";
+    let run = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_weir"))
+            .args(["trace", "-q", "-e", script])
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let out = testkit::paths::fresh("system", "out");
+    let printed = run(&["--unsafe", "-o", out.to_str().unwrap()]);
+    assert!(printed.status.success() && printed.stdout.is_empty(), "{printed:?}");
+    assert_eq!(fs::read_to_string(&out).unwrap().trim_end(), "one\ntwo 2\nthree");
+    let json = String::from_utf8(run(&["--unsafe", "-f", "json"]).stdout).unwrap();
+    assert!(json.contains(r#"{"type": "system", "data": "two 2\n"}"#), "{json}");
+    let refused = run(&[]);
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("--unsafe"), "{refused:?}");
+    assert_eq!(refused.status.code(), Some(1));
+}
+
+#[test]
 fn a_script_without_events_ends_by_itself() {
     let run = |script: &str| {
         let output =

@@ -504,3 +504,27 @@ fn a_header_that_is_no_file_is_refused() {
     let said = String::from_utf8_lossy(&traced.stderr);
     assert!(!traced.status.success() && said.contains("it is no file"), "{said}");
 }
+
+#[test]
+fn members_lead_to_what_contains_them() {
+    let source = r#"
+        struct item { int id; struct link { struct link *next; } link; char name[8]; };
+        __attribute__((noipa)) int handle(struct link *link) { return link != 0; }
+        int main(void) {
+            struct item second = { 2, { 0 }, "second" }, first = { 1, { &second.link }, "first" };
+            return !handle(&first.link);
+        }
+    "#;
+    let program = target::build("containers", Source::Text(source), &["-O1", "-g"]);
+    let script = r#"
+        uprobe:APP:handle {
+            let $item: typeof(container_of(args.link, struct item, link));
+            $item = container_of(args.link, typeof(*$item), link);
+            printf("%d %s\n", $item->id, $item->name);
+            $next = container_of($item->link.next, struct item, link);
+            printf("%d %s %d\n", $next->id, $next->name, sizeof(typeof($next->name)));
+            if comptime (typeinfo($next) == typeinfo(struct item *)) { printf("%s\n", typeinfo($next->id).full_type); }
+        }
+    "#;
+    assert_eq!(trace(&program, script).0.trim_end(), "1 first\n2 second 8\nint32");
+}

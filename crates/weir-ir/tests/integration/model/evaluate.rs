@@ -301,6 +301,7 @@ impl Run<'_> {
             // The model's modules do not ask for them.
             Builtin::Uid | Builtin::Gid | Builtin::Random | Builtin::Cgroup => 0,
             Builtin::BootNsecs | Builtin::TaiNsecs | Builtin::Jiffies | Builtin::NumaNode => 0,
+            Builtin::Command => 0,
             Builtin::Probe | Builtin::Func => around.cookie as i64,
             Builtin::Comm => return Datum::Str(around.comm.clone().into_bytes()),
         })

@@ -42,6 +42,12 @@ fn begin(body: &str, expected: &str) {
 }
 
 #[test]
+fn there_is_no_command() {
+    begin("@ = cpid", "`cpid`: warning: weir starts no command, and `cpid` is 0");
+    script("BEGIN { @ = has_cpid }", &[]);
+}
+
+#[test]
 fn words_that_are_none() {
     check("@ = 1abc", "`1abc`: `1abc` is no number");
     check("@ = 08", "`08`: `08` is no number");
@@ -89,7 +95,8 @@ fn statements_that_are_none() {
     check("--pid", "`pid`: `--` needs a map or a scratch variable");
     check("@ = 1 ? 2", "`}`: expected `:` in `condition ? a : b`, found `}`");
     check("@x[] = 1", "`@x[]`: expected a key between `[` and `]`");
-    check("@ = ()", "`()`: expected an expression between `(` and `)`");
+    check("@ = ()", "`()`: this expression gives no value");
+    check("@ = (a = 1, 2)", "`2`: expected the name of a part, found `2`");
     check("if (1) print(1)", "`print`: expected `{` after the condition of `if`, found `print`");
     check("if (1) { } else print(1)", "`print`: expected `{` after `else`, found `print`");
     check("else { }", "`else`: `else` without an `if`");
@@ -390,10 +397,10 @@ fn loops() {
 
 #[test]
 fn names_that_are_not_yet_there() {
-    for name in ["args", "kstack", "curtask", "ppid", "cpid", "has_cpid"] {
+    for name in ["args", "kstack", "curtask", "ppid"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
-    for name in ["ksym", "kaddr", "system"] {
+    for name in ["ksym", "kaddr", "signal"] {
         check(
             &format!("@ = {name}(arg0)"),
             &format!("`{name}`: not supported by weir yet: the function `{name}`"),
