@@ -99,9 +99,10 @@ impl Lowering<'_> {
     }
 
     fn update_variable(&mut self, variable: &Name, op: BinaryOp, value: &Expr) {
-        let value = self.expr(value);
+        // `x += value` is `x = x + value`: the value may change the variable.
         let slot = self.known_slot(&variable.text);
         let old = self.variable(slot);
+        let value = self.expr(value);
         self.variables[slot].values = self.int_binary(op, &old, &value).values;
     }
 

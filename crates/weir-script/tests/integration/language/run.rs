@@ -235,8 +235,8 @@ fn run_loop(block: &[Stmt], state: &mut State, asks: &mut dyn FnMut(&mut State) 
 fn run_stmt(stmt: &Stmt, state: &mut State) -> Flow {
     match stmt {
         Stmt::Assign(variable, op, value) => {
-            let value = eval(value, state);
             let old = state.variables[*variable];
+            let value = eval(value, state);
             state.variables[*variable] =
                 if *op == "=" { value } else { arithmetic(op.trim_end_matches('='), old, value) };
         }
