@@ -2,8 +2,8 @@
 //!
 //! `demo` traces a real program, `test` runs everything, `bench` measures weir
 //! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times. What a bench or a soak starts
-//! ends with it, however that ends (`supervise`). Uses no crate of the workspace, so that it builds and reports even while one of
-//! them does not.
+//! ends with it, however that ends (`supervise`). Uses no crate of the workspace outside of its tests, so that it builds and reports even
+//! while one of them does not.
 
 #![forbid(unsafe_code)]
 

@@ -10,6 +10,7 @@ mod kill;
 mod nginx;
 mod record;
 mod redis;
+mod scripts;
 mod target;
 mod test_program;
 
@@ -23,6 +24,7 @@ use nix::unistd::Pid;
 
 use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
+use crate::soak::scripts::Sides;
 use crate::soak::test_program::{
     ATTACH, BUDGET, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, SESSION_KILL, STORMS,
     TestProgram,
@@ -45,6 +47,9 @@ pub(crate) struct Options {
     /// Of `fuzz`: this reader, not all of them; as often as there are more
     #[arg(long = "target", value_name = "READER", value_parser = fuzz::TARGETS)]
     targets: Vec<String>,
+    /// Of `scripts`: the bpftrace 0.23 to compare with, a command and its first arguments
+    #[arg(long, value_name = "COMMAND")]
+    reference: Option<String>,
     /// Use this weir instead of building one
     #[arg(long, value_name = "PROGRAM")]
     weir: Option<PathBuf>,
@@ -86,11 +91,15 @@ enum Name {
     Claims,
     /// Compare filters with a slow evaluator; a cycle is 200,000 cases of both dialects
     Filter,
+    /// Compare random scripts with what bpftrace 0.23 does with them; a cycle is 50 scripts
+    Scripts,
 }
 
 /// What a cycle is about.
 enum Subject {
     Weir(PathBuf),
+    /// weir and bpftrace.
+    Sides(Sides),
     Fuzzers(Fuzzers),
     /// A test of a crate's own.
     Test(TestProgram),
@@ -125,6 +134,8 @@ const DIFFERENTIAL_CYCLES: u64 = 112;
 const CLAIMS_CYCLES: u64 = 500;
 /// Of 200,000 cases: 10⁷.
 const FILTER_CYCLES: u64 = 50;
+/// Of 50 scripts: 5,000.
+const SCRIPTS_CYCLES: u64 = 100;
 
 pub(crate) fn soak(options: &Options) -> Result<()> {
     let is_fuzz = matches!(options.name, Name::Fuzz);
@@ -142,6 +153,10 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
+        Name::Scripts => Subject::Sides(Sides::of(
+            workspace::weir(options.weir.as_deref())?,
+            options.reference.as_deref(),
+        )?),
         Name::Redis | Name::Kill | Name::Functions | Name::ShortLived | Name::Bursts => {
             Subject::Weir(workspace::weir(options.weir.as_deref())?)
         }
@@ -164,6 +179,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
         Name::Filter => ("filter", FILTER_CYCLES),
+        Name::Scripts => ("scripts", SCRIPTS_CYCLES),
     };
     let cycle = |seed: u64| match &subject {
         Subject::Weir(weir) if matches!(options.name, Name::Redis) => {
@@ -174,6 +190,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Subject::Weir(weir) if matches!(options.name, Name::Bursts) => brief::bursts(weir),
         Subject::Weir(weir) => nothing_counted(kill::cycle(weir, seed)),
         Subject::Fuzzers(fuzzers) => fed(fuzzers, &options.targets, seed),
+        Subject::Sides(sides) => scripts::cycle(sides, seed),
         Subject::Test(test) => test.cycle(seed),
     };
     if let Some(seed) = options.seed {
