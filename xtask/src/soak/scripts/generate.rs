@@ -376,6 +376,11 @@ impl Writer {
 
     fn set_map(&mut self, map: &Map) {
         let entry = self.entry(map);
+        let is_keyed = !map.keys.is_empty();
+        // Of aggregations the reference evaluates keys before the value, else behind it.
+        let is_ordered = is_keyed && matches!(map.value, Value::Aggregation(_));
+        let may_step = self.may_step;
+        self.may_step &= !is_ordered;
         let value = match &map.value {
             Value::Of(of) => self.value(of, DEPTH),
             Value::Distinct => {
@@ -390,9 +395,13 @@ impl Writer {
                 format!("hist({}{bits})", self.value(&SIGNED, 2))
             }
             Value::Aggregation("lhist") => format!("lhist({}, 0, 100, 10)", self.value(&SIGNED, 2)),
-            // One sign for each map.
+            // The reference sorts these as unsigned.
+            Value::Aggregation(name @ ("min" | "max")) if is_keyed => {
+                format!("{name}((int64)({} & 1000000007))", self.not_constant(2))
+            }
             Value::Aggregation(name) => format!("{name}({})", self.value(&SIGNED, 2)),
         };
+        self.may_step = may_step;
         self.out += &format!("{entry} = {value}; ");
     }
 

@@ -40,7 +40,11 @@ struct Limit {
     is: fn(&Said) -> bool,
 }
 
-const LIMITS: [Limit; 3] = [
+const LIMITS: [Limit; 4] = [
+    Limit {
+        name: "more stack than the kernel gives a program",
+        is: |said| said.err.contains("Looks like the BPF stack limit is exceeded"),
+    },
     Limit {
         name: "refused by the kernel's verifier",
         is: |said| said.err.contains("ERROR: Error loading BPF program"),

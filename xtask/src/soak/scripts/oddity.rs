@@ -21,7 +21,7 @@ impl PartialEq for Oddity {
 
 impl Eq for Oddity {}
 
-pub(super) const ODDITIES: [Oddity; 33] = [
+pub(super) const ODDITIES: [Oddity; 35] = [
     Oddity {
         name: "signed division",
         write: |writer| {
@@ -270,6 +270,25 @@ pub(super) const ODDITIES: [Oddity; 33] = [
         write: |writer| {
             let name = ["avg", "stats"][writer.below(2)];
             [format!("@odd[1] = {name}(5); zero(@odd); "), format!("@odd[1] = {name}(5); ")]
+        },
+    },
+    Oddity {
+        name: "min and max below 0, sorted",
+        write: |writer| {
+            let name = ["min", "max"][writer.below(2)];
+            [
+                format!("@odd[1] = {name}(-3); @odd[2] = {name}(6); "),
+                format!("@odd[1] = {name}(3); @odd[2] = {name}(6); "),
+            ]
+        },
+    },
+    Oddity {
+        name: "a key that the value of an aggregation changes",
+        write: |_| {
+            [
+                "$odd = 1; @odd[$odd] = sum($odd++); print($odd); ".into(),
+                "$odd = 1; @odd[$odd] = sum($odd); $odd++; print($odd); ".into(),
+            ]
         },
     },
 ];
