@@ -1,7 +1,7 @@
 //! A script → the same script in weir's style: `weir fmt`.
 //!
 //! In: any text. Out: the text of a script that means the same, or the faults of one that cannot be read. Pieces (tokens and comments,
-//! [`piece`]) get what stands between them ([`spacing`]), and become lines ([`line`]).
+//! [`piece`]) get what stands between them ([`spacing`]), and become lines ([`mod@line`]).
 //!
 //! - The style is that of bpftrace's tools: attach points, predicate and `{` on lines of their own, one statement a line, an empty line
 //!   between clauses, two blanks a level: what `bpftrace --fmt` makes (0.27), but that it also leaves out round brackets, moves comments and wraps
