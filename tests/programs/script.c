@@ -1,6 +1,9 @@
 /* Calls handle with what scripts read: a number, a text, a list and an array.
  *
  * script CALLS [PER-SECOND]: prints one line, calls=N busy_ns=N, the time inside the calls; with a rate, calls are spread over that time. */
+/* A stack has frames where each function keeps its frame pointer. */
+#pragma GCC optimize("no-omit-frame-pointer")
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
