@@ -257,13 +257,7 @@ impl<'a> Reader<'a> {
         let start = self.at + 1;
         loop {
             let token = self.tokens.get(self.at)?;
-            open = if token.is("(") {
-                open + 1
-            } else if token.is(")") {
-                open - 1
-            } else {
-                open
-            };
+            open = token.brackets(open);
             self.at += 1;
             if open == 0 {
                 return self.tokens.get(start..self.at - 1);

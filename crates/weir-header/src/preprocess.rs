@@ -485,13 +485,7 @@ impl<'a> Preprocessor<'a> {
         let mut depth = 1u32;
         while depth > 0 {
             let Some(token) = self.raw() else { break };
-            depth = if token.is("(") {
-                depth + 1
-            } else if token.is(")") {
-                depth - 1
-            } else {
-                depth
-            };
+            depth = token.brackets(depth);
             tokens.push(token);
         }
         true
@@ -579,13 +573,7 @@ fn arguments(
     let mut arguments = vec![Vec::new()];
     let mut depth = 0u32;
     for (index, token) in tokens.iter().enumerate().skip(at) {
-        depth = if token.is("(") {
-            depth + 1
-        } else if token.is(")") {
-            depth - 1
-        } else {
-            depth
-        };
+        depth = token.brackets(depth);
         if depth == 0 {
             return Some((arguments, index + 1));
         }

@@ -36,6 +36,15 @@ impl Token {
         &*self.text == text && matches!(self.kind, TokenKind::Punct | TokenKind::Ident)
     }
 
+    /// How many round brackets are open behind it, of `open` before it.
+    pub(super) fn brackets(&self, open: u32) -> u32 {
+        match () {
+            () if self.is("(") => open + 1,
+            () if self.is(")") => open - 1,
+            () => open,
+        }
+    }
+
     pub(super) fn is_ident(&self) -> bool {
         self.kind == TokenKind::Ident
     }

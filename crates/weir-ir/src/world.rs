@@ -6,6 +6,11 @@
 use weir_event::ctype::{CType, CTypes, Elsewhere, TypeId};
 use weir_event::schema;
 
+/// Whether an attach point with this word before the function (`uprobe:BINARY:cpp:NAME`) names it as source text does.
+pub fn is_language(word: &str) -> bool {
+    matches!(word, "cpp" | "rust")
+}
+
 /// A function that a pattern matched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundFunction {

@@ -2,6 +2,7 @@
 //!
 //! Knows the probe kinds and their spellings; asks the [`World`] for functions. Does not know clauses.
 
+use weir_ir::world::is_language;
 use weir_ir::{FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError};
 use weir_source::{Diagnostic, Span};
 
@@ -172,11 +173,6 @@ fn period(span: Span, period_ns: Option<u64>) -> Result<Attach, Fault> {
 pub(crate) fn language(probe: &Probe) -> Option<&str> {
     let [_, _, language, _] = &probe.parts[..] else { return None };
     is_language(&language.text).then_some(&language.text)
-}
-
-/// Names of functions are those of source text.
-fn is_language(word: &str) -> bool {
-    matches!(word, "cpp" | "rust")
 }
 
 fn functions(

@@ -81,6 +81,8 @@ impl Write for Bounded {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn functions_are_named_with_and_without_parameters() {
         let check = |symbol: &str, wanted: &str, found| assert_eq!(names(wanted, symbol), found, "{wanted}");
@@ -108,8 +110,6 @@ mod tests {
         check("main", "m?in", wildcard);
         check("_RNvC1a1b", "a::b", exact);
     }
-
-    use super::*;
 
     #[test]
     fn symbols_of_cpp_and_rust_become_names_and_others_stay() {

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use anyhow::{Error, anyhow};
+use weir_ir::world::is_language;
 use weir_policy::rules::Rules;
 use weir_run::world::{self, Binaries, is_named};
 use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, demangle, pattern};
@@ -144,10 +145,6 @@ fn parts(text: &str) -> Vec<&str> {
         }
         _ => text.split(':').collect(),
     }
-}
-
-fn is_language(word: &str) -> bool {
-    matches!(word, "cpp" | "rust")
 }
 
 /// The binary of this name, else (with a process) those that it maps whose path or name matches.
