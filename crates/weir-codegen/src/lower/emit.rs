@@ -3,7 +3,7 @@
 //! Layout as weir-event says: u32 action, u32 zero, then the fields where the action has them. If the ring is full, the
 //! record is left out, and the ring counts it.
 //!
-//! A record whose last bytes are a long string ends with that string's NUL, or in its word: it is made in scratch memory, and copied to
+//! A record whose last bytes are a long string ends with that string's NUL, or in its block of words: it is made in scratch memory, and copied to
 //! the ring from there. A line of 20 characters takes 64 bytes of the ring, not 1,056.
 
 use weir_ebpf::helper;
