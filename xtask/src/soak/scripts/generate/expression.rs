@@ -158,7 +158,7 @@ impl Writer {
         }
     }
 
-    /// An integer of 64 bits for a statement of [`ODDITIES`].
+    /// An integer of 64 bits for a statement of [`ODDITIES`](crate::soak::scripts::oddity::ODDITIES).
     pub(in crate::soak::scripts) fn operand(&mut self) -> String {
         self.not_constant(2)
     }
