@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 /// Text of a traced process: its control characters as C writes them, and bytes that are no UTF-8 where a terminal may take them for some. A tab stays.
 pub(crate) fn escaped(text: &[u8]) -> Cow<'_, [u8]> {
+    // All bytes are looked at, so that many are at once.
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t');
-    if text.iter().all(is_plain) {
+    if text.iter().fold(true, |all, byte| all & is_plain(byte)) {
         return Cow::Borrowed(text);
     }
     let mut out = Vec::with_capacity(text.len() + 16);

@@ -11,12 +11,6 @@ use crate::limits::PRINTF_WIDTH_MAX;
 use crate::text::{self, Bytes, Texts};
 use crate::value::Value;
 
-/// A format that was read once, for all that is printed by it.
-#[derive(Debug)]
-pub(crate) struct Format {
-    pieces: Vec<Piece>,
-}
-
 #[derive(Debug)]
 pub(crate) enum Piece {
     Text(Vec<u8>),
@@ -24,46 +18,40 @@ pub(crate) enum Piece {
     Argument(Spec, usize),
 }
 
-impl Format {
-    /// With so many arguments.
-    pub(crate) fn parse(format: &str, args: usize) -> Format {
-        let (mut pieces, mut text, mut used, mut rest) = (Vec::new(), Vec::new(), 0, format);
-        while let Some(at) = rest.find('%') {
-            text.extend_from_slice(&rest.as_bytes()[..at]);
-            let (spec, length) = Spec::parse(&rest[at..]);
-            match spec {
-                Some(Spec { conversion: '%', .. }) => text.push(b'%'),
-                Some(spec) if used < args => {
-                    if !text.is_empty() {
-                        pieces.push(Piece::Text(std::mem::take(&mut text)));
-                    }
-                    pieces.push(Piece::Argument(spec, used));
-                    used += 1;
+/// What a format with so many arguments consists of.
+pub(crate) fn pieces(format: &str, args: usize) -> Vec<Piece> {
+    let (mut pieces, mut text, mut used, mut rest) = (Vec::new(), Vec::new(), 0, format);
+    while let Some(at) = rest.find('%') {
+        text.extend_from_slice(&rest.as_bytes()[..at]);
+        let (spec, length) = Spec::parse(&rest[at..]);
+        match spec {
+            Some(Spec { conversion: '%', .. }) => text.push(b'%'),
+            Some(spec) if used < args => {
+                if !text.is_empty() {
+                    pieces.push(Piece::Text(std::mem::take(&mut text)));
                 }
-                _ => text.extend_from_slice(&rest.as_bytes()[at..at + length]),
+                pieces.push(Piece::Argument(spec, used));
+                used += 1;
             }
-            rest = &rest[at + length..];
+            _ => text.extend_from_slice(&rest.as_bytes()[at..at + length]),
         }
-        text.extend_from_slice(rest.as_bytes());
-        if !text.is_empty() {
-            pieces.push(Piece::Text(text));
-        }
-        Format { pieces }
+        rest = &rest[at + length..];
     }
-
-    pub(crate) fn pieces(&self) -> &[Piece] {
-        &self.pieces
+    text.extend_from_slice(rest.as_bytes());
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text));
     }
+    pieces
 }
 
 /// What a format makes of values.
 #[cfg(test)]
 pub(crate) fn format(format: &str, args: &[Value], texts: Texts) -> Vec<u8> {
     let mut out = Vec::new();
-    for piece in Format::parse(format, args.len()).pieces() {
+    for piece in pieces(format, args.len()) {
         match piece {
-            Piece::Text(text) => out.extend_from_slice(text),
-            Piece::Argument(spec, number) => spec.write(&mut out, &args[*number], texts),
+            Piece::Text(text) => out.extend_from_slice(&text),
+            Piece::Argument(spec, number) => spec.write(&mut out, &args[number], texts),
         }
     }
     out

@@ -5,9 +5,8 @@
 
 use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Schema, Type};
 
-use crate::Format;
 use crate::names::{Names, Seen, Symbols};
-use crate::printf::{self, Piece};
+use crate::printf::{self, Piece, Spec};
 use crate::text::Texts;
 use crate::value::{Malformed, Value, until_nul, word};
 
@@ -79,20 +78,20 @@ pub enum Decoded<'s> {
 /// Reads the records of one schema. What is the same for all of an action is made once: they may come by millions a second.
 #[derive(Debug)]
 pub struct Records {
-    /// Of each action that formats, and how texts stand in that.
-    formats: Vec<Option<(printf::Format, Texts)>>,
+    /// Of each action that formats.
+    formats: Vec<Option<Format>>,
     /// What was formatted last.
     text: Vec<u8>,
 }
 
 impl Records {
     /// For a report in this format.
-    pub fn new(schema: &Schema, format: Format) -> Records {
-        let shown = if format == Format::Text { Texts::Escaped } else { Texts::Raw };
+    pub fn new(schema: &Schema, format: crate::Format) -> Records {
+        let shown = if format == crate::Format::Text { Texts::Escaped } else { Texts::Raw };
         let format_of = |action: &Action| match action {
             Action::Printf { to, format, args } => {
                 let texts = if *to == PrintTo::Command { Texts::Raw } else { shown };
-                Some((printf::Format::parse(format, args.len()), texts))
+                Some(Format::new(format, args, texts))
             }
             _ => None,
         };
@@ -112,9 +111,9 @@ impl Records {
         let actions = schema.actions.len();
         let action = schema.actions.get(index).ok_or(Malformed::Action { index: number, actions })?;
         match (action, self.formats.get(index)) {
-            (Action::Printf { to, args, .. }, Some(Some((format, texts)))) => {
+            (Action::Printf { to, .. }, Some(Some(format))) => {
                 self.text.clear();
-                formatted(&mut self.text, format, args, bytes, names, *texts)?;
+                format.write(&mut self.text, bytes, names)?;
                 Ok(Decoded::Printf { to, text: &self.text })
             }
             _ => decoded(schema, action, bytes, names),
@@ -122,31 +121,65 @@ impl Records {
     }
 }
 
-/// Appends what a format makes of a record's fields.
-fn formatted(
-    out: &mut Vec<u8>,
-    format: &printf::Format,
-    fields: &[Field],
-    bytes: &[u8],
-    names: Names<'_>,
+/// A format, and where its arguments are.
+#[derive(Debug)]
+struct Format {
+    steps: Vec<Step>,
     texts: Texts,
-) -> Result<(), Malformed> {
-    for piece in format.pieces() {
-        let (spec, field) = match piece {
-            Piece::Text(text) => {
-                out.extend_from_slice(text);
-                continue;
+}
+
+/// What a format consists of. Offsets are those of records.
+#[derive(Debug)]
+enum Step {
+    Text(Vec<u8>),
+    Integer {
+        spec: Spec,
+        at: usize,
+    },
+    Str {
+        spec: Spec,
+        at: usize,
+        end: usize,
+    },
+    /// Any other.
+    Value {
+        spec: Spec,
+        field: Field,
+    },
+}
+
+impl Format {
+    fn new(format: &str, fields: &[Field], texts: Texts) -> Format {
+        let step = |piece| match piece {
+            Piece::Text(text) => Step::Text(text),
+            Piece::Argument(spec, number) => {
+                let field: &Field = &fields[number];
+                let at = field.offset as usize;
+                match &field.ty {
+                    _ if field.offset < RECORD_HEADER_BYTES => Step::Value { spec, field: field.clone() },
+                    Type::Int { .. } if spec.is_of_integers() => Step::Integer { spec, at },
+                    ty @ Type::Str { .. } => Step::Str { spec, at, end: at + ty.bytes() as usize },
+                    _ => Step::Value { spec, field: field.clone() },
+                }
             }
-            Piece::Argument(spec, number) => (spec, &fields[*number]),
         };
-        let of_field = field_bytes(bytes, field)?;
-        match &field.ty {
-            Type::Int { .. } if spec.is_of_integers() => spec.write_integer(out, word(of_field, 0)?),
-            Type::Str { .. } => spec.write_text(out, until_nul(of_field), texts),
-            ty => spec.write(out, &Value::decode(ty, of_field, names)?, texts),
-        }
+        Format { steps: printf::pieces(format, fields.len()).into_iter().map(step).collect(), texts }
     }
-    Ok(())
+
+    /// Appends what it makes of a record.
+    fn write(&self, out: &mut Vec<u8>, bytes: &[u8], names: Names<'_>) -> Result<(), Malformed> {
+        for step in &self.steps {
+            match step {
+                Step::Text(text) => out.extend_from_slice(text),
+                Step::Integer { spec, at } => spec.write_integer(out, word(part(bytes, *at, at + 8)?, 0)?),
+                Step::Str { spec, at, end } => {
+                    spec.write_text(out, until_nul(text(bytes, *at, *end)?), self.texts);
+                }
+                Step::Value { spec, field } => spec.write(out, &value(names, bytes, field)?, self.texts),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What an action that formats nothing asks for.
@@ -208,15 +241,21 @@ fn field_bytes<'b>(bytes: &'b [u8], field: &Field) -> Result<&'b [u8], Malformed
     if field.offset < RECORD_HEADER_BYTES {
         return Err(Malformed::Field { offset: field.offset });
     }
-    let start = field.offset as usize;
-    let need = start + field.ty.bytes() as usize;
-    // A record may end with the NUL of its last string.
-    if let Type::Str { .. } = field.ty
-        && let Some(rest @ [.., 0]) = bytes.get(start..).filter(|rest| start + rest.len() < need)
-    {
-        return Ok(rest);
+    let at = field.offset as usize;
+    let end = at + field.ty.bytes() as usize;
+    if let Type::Str { .. } = field.ty { text(bytes, at, end) } else { part(bytes, at, end) }
+}
+
+fn part(bytes: &[u8], at: usize, end: usize) -> Result<&[u8], Malformed> {
+    bytes.get(at..end).ok_or(Malformed::Short { need: end, have: bytes.len() })
+}
+
+/// A string; a record may end with the NUL of its last one.
+fn text(bytes: &[u8], at: usize, end: usize) -> Result<&[u8], Malformed> {
+    match bytes.get(at..).filter(|rest| at + rest.len() < end) {
+        Some(rest @ [.., 0]) => Ok(rest),
+        _ => part(bytes, at, end),
     }
-    bytes.get(start..need).ok_or(Malformed::Short { need, have: bytes.len() })
 }
 
 fn known(schema: &Schema, map: usize) -> Result<usize, Malformed> {
@@ -252,7 +291,7 @@ mod tests {
 
     fn check(bytes: &[u8], want: Result<Decoded<'_>, Malformed>) {
         let schema = schema();
-        let mut records = Records::new(&schema, Format::Text);
+        let mut records = Records::new(&schema, crate::Format::Text);
         assert_eq!(records.read(&schema, bytes, &NoSymbols), want, "{bytes:?}");
     }
 
@@ -284,8 +323,8 @@ mod tests {
                     let bytes = bytes(0, word);
                     let field = Field { offset: 8, ty: ty.clone() };
                     let mut out = Vec::new();
-                    let format = printf::Format::parse(&text, 1);
-                    formatted(&mut out, &format, &[field], &bytes, names, Texts::Escaped).unwrap();
+                    let format = Format::new(&text, &[field], Texts::Escaped);
+                    format.write(&mut out, &bytes, names).unwrap();
                     let value = Value::decode(ty, word, names).unwrap();
                     let want = printf::format(&text, &[value], Texts::Escaped);
                     assert_eq!(out, want, "{text} of {ty:?} {word:?}");
@@ -328,7 +367,7 @@ mod tests {
             (state >> 33) as u8
         };
         let schema = schema();
-        let mut records = Records::new(&schema, Format::Json);
+        let mut records = Records::new(&schema, crate::Format::Json);
         for round in 0..20_000 {
             let mut bytes: Vec<u8> = (0..next() % 40).map(|_| next()).collect();
             if round % 2 == 0 && bytes.len() >= 8 {

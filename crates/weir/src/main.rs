@@ -15,6 +15,7 @@ mod live;
 mod manage;
 mod manual;
 mod print;
+mod queued;
 mod run;
 mod sessions;
 mod supervised;

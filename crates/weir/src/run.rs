@@ -8,6 +8,7 @@ use std::io::{self, BufWriter, Read as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, anyhow};
 use nix::libc::SIGCHLD;
@@ -23,6 +24,7 @@ use crate::args::{self, Stage};
 use crate::failure::{Failure, Report as _};
 use crate::live::Live;
 use crate::print::{is_coloured, print, tell, tell_text};
+use crate::queued::{Queue, Queued};
 use crate::supervised::{self, Supervised};
 
 /// Bytes of output that are written at once: lines may come by millions a second.
@@ -45,9 +47,13 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
     (options.header_folders, options.headers) = (args.header_folders.clone(), args.headers.clone());
     options.checks_alone = args.dry_run;
     let (said, is_silent) = (source.clone(), args.no_warnings);
+    let queue: Arc<OnceLock<Queue>> = Arc::default();
+    let written_before = Arc::clone(&queue);
     let said = Notices::to(move |notice| {
         let is_warning = matches!(notice, Notice::Warnings { .. } | Notice::Script { is_warning: true, .. });
         if !is_silent || !is_warning {
+            // Both may go to one file. What is wrong with it ends the run.
+            let _ = written_before.get().map(Queue::settle);
             tell_text(&text(&notice, &said));
         }
     });
@@ -66,21 +72,31 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
         return Ok(ExitCode::SUCCESS);
     }
     let run = planned.ready()?;
-    let out: Box<dyn Write> = match &args.output {
-        None => Box::new(io::stdout()),
-        Some(path) => {
-            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()));
-            Box::new(file.map_err(Failure::Refused)?)
-        }
-    };
-    let buffered: Box<dyn Write> = Box::new(BufWriter::with_capacity(OUTPUT_BYTES, out));
-    let report = Output::new(buffered, args.format.into());
+    let report = Output::new(output(args.output.as_deref(), &queue)?, args.format.into());
     let mut start = Start::with(report.with_words(args.compat.into()));
     if args.live {
         let share = args.budget.and_then(|budget| budget.share);
         start.view = Some(Box::new(Live::new(share.map(|share| share.to_string()))));
     }
-    driven(run, start, None)
+    let code = driven(run, start, None)?;
+    let written = queue.get().map_or(Ok(()), Queue::settle);
+    written.context("writing output").map_err(Failure::Machine)?;
+    Ok(code)
+}
+
+/// Where output goes: by way of `queue`, if it is a file.
+fn output(path: Option<&Path>, queue: &OnceLock<Queue>) -> Result<Box<dyn Write>, Failure> {
+    let opened = match path {
+        Some(path) => File::create(path).with_context(|| format!("cannot write {}", path.display())),
+        None => io::stdout().as_fd().try_clone_to_owned().map(File::from).context("standard output"),
+    };
+    let file = opened.map_err(Failure::Refused)?;
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(Box::new(BufWriter::with_capacity(OUTPUT_BYTES, file)));
+    }
+    let queued = Queued::start(file).context("starting a thread").map_err(Failure::Machine)?;
+    queue.get_or_init(|| queued.queue());
+    Ok(Box::new(queued))
 }
 
 /// Settings that the environment may have, with the names that they had before.

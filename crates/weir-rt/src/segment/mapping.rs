@@ -51,19 +51,21 @@ impl Mapping {
 
     /// A copy of `len` bytes from `offset`, a multiple of 8.
     pub(crate) fn copy(&self, offset: u64, len: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(len.next_multiple_of(8));
-        self.copy_to(offset, len, &mut bytes);
+        let mut bytes = Vec::new();
+        self.copy_over(offset, len, &mut bytes);
+        bytes.truncate(len);
         bytes
     }
 
-    /// The same at the end of `bytes`.
+    /// The same over the beginning of `bytes`, which become more where they are too few.
     #[inline]
-    pub(crate) fn copy_to(&self, offset: u64, len: usize, bytes: &mut Vec<u8>) {
-        let (start, words) = (bytes.len(), self.words(offset, len.div_ceil(8)));
-        bytes.resize(start + 8 * words.len(), 0);
-        for (to, word) in bytes[start..].chunks_exact_mut(8).zip(words) {
+    pub(crate) fn copy_over(&self, offset: u64, len: usize, bytes: &mut Vec<u8>) {
+        let words = self.words(offset, len.div_ceil(8));
+        if bytes.len() < 8 * words.len() {
+            bytes.resize(8 * words.len(), 0);
+        }
+        for (to, word) in bytes.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
         }
-        bytes.truncate(start + len);
     }
 }

@@ -413,9 +413,8 @@ impl Take<'_> {
             let is_taken = left > 0 && is_next(ticks);
             if is_taken {
                 left -= 1;
-                payload.clear();
-                mapping.copy_to(at, size, &mut payload);
-                work(&payload, ticks);
+                mapping.copy_over(at, size, &mut payload);
+                work(&payload[..size], ticks);
             }
             is_taken
         })
