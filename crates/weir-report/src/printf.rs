@@ -232,18 +232,21 @@ impl Spec {
     }
 }
 
-/// Appends a number's digits.
+/// Appends a number's digits: two at a time, as a division takes longest.
 fn decimal(out: &mut Vec<u8>, mut number: u64) {
     // u64::MAX has 20.
     let (mut digits, mut start) = ([0; 20], 20);
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return out.extend_from_slice(&digits[start..]);
-        }
+    while number >= 10 {
+        let pair = (number % 100) as u8;
+        number /= 100;
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&[b'0' + pair / 10, b'0' + pair % 10]);
     }
+    if number > 0 || start == 20 {
+        start -= 1;
+        digits[start] = b'0' + number as u8;
+    }
+    out.extend_from_slice(&digits[start..]);
 }
 
 /// Takes the decimal number that `rest` starts with, cut to the widest field.

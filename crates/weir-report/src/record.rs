@@ -91,11 +91,22 @@ impl Records {
         let format_of = |action: &Action| match action {
             Action::Printf { to, format, args } => {
                 let texts = if *to == PrintTo::Command { Texts::Raw } else { shown };
-                Some(Format::new(format, args, texts))
+                let is_printed = *to == PrintTo::Output;
+                Some(Format { is_printed, ..Format::new(format, args, texts) })
             }
             _ => None,
         };
         Records { formats: schema.actions.iter().map(format_of).collect(), text: Vec::new() }
+    }
+
+    /// The text of a record that prints some, as [`Records::read`] has it; `None` of any other.
+    #[inline]
+    pub fn printed(&mut self, schema: &Schema, bytes: &[u8], symbols: &dyn Symbols) -> Option<&[u8]> {
+        let format = self.formats.get(header(bytes).ok()? as usize)?.as_ref();
+        let format = format.filter(|format| format.is_printed)?;
+        self.text.clear();
+        format.write(&mut self.text, bytes, names(schema, symbols)).ok()?;
+        Some(&self.text)
     }
 
     /// Decodes the bytes of one record of the schema.
@@ -105,7 +116,7 @@ impl Records {
         bytes: &[u8],
         symbols: &dyn Symbols,
     ) -> Result<Decoded<'s>, Malformed> {
-        let names = Names { sites: &schema.sites, types: &schema.types, symbols, seen: Seen::Now };
+        let names = names(schema, symbols);
         let number = header(bytes)?;
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         let actions = schema.actions.len();
@@ -121,11 +132,17 @@ impl Records {
     }
 }
 
+fn names<'a>(schema: &'a Schema, symbols: &'a dyn Symbols) -> Names<'a> {
+    Names { sites: &schema.sites, types: &schema.types, symbols, seen: Seen::Now }
+}
+
 /// A format, and where its arguments are.
 #[derive(Debug)]
 struct Format {
     steps: Vec<Step>,
     texts: Texts,
+    /// What it makes goes to the output.
+    is_printed: bool,
 }
 
 /// What a format consists of. Offsets are those of records.
@@ -163,7 +180,8 @@ impl Format {
                 }
             }
         };
-        Format { steps: printf::pieces(format, fields.len()).into_iter().map(step).collect(), texts }
+        let steps = printf::pieces(format, fields.len()).into_iter().map(step).collect();
+        Format { steps, texts, is_printed: false }
     }
 
     /// Appends what it makes of a record.

@@ -125,6 +125,10 @@ impl Output {
         }
         let schema = &self.plan.compiled.schema;
         let symbols = self.symbols.over(maps);
+        // Lines may come by millions a second: no value is made of them.
+        if let Some(text) = self.records.printed(schema, bytes, &symbols) {
+            return self.report.printf(text).map_err(output_failed);
+        }
         let Ok(decoded) = self.records.read(schema, bytes, &symbols) else {
             self.report.count_malformed();
             return Ok(());

@@ -119,8 +119,10 @@ fn read_some(
 ) -> Result<usize, Failure> {
     let mut done = Ok(());
     let taken = ring.each(most, |bytes, _| {
-        if done.is_ok() {
-            done = output.record(segment, bytes);
+        if done.is_ok()
+            && let Err(failure) = output.record(segment, bytes)
+        {
+            done = Err(failure);
         }
     });
     done.map(|()| taken)
