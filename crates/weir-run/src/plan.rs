@@ -28,8 +28,9 @@ use crate::recording::Recording;
 use crate::stages::{self, Site};
 use crate::world::{Binaries, Later, binaries};
 
-/// Bytes of all rings together of a script that prints, unless there are many CPUs.
-const PRINTED_RINGS_BYTES: u32 = 8 << 20;
+/// Bytes of all rings together of a script that prints, unless there are many CPUs: with two, 50 ms of five million lines a second. Memory is
+/// taken as it is written.
+const PRINTED_RINGS_BYTES: u32 = 32 << 20;
 
 /// A script, and how it is to be compiled.
 pub(crate) struct Given {
