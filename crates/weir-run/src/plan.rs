@@ -201,12 +201,12 @@ impl Plan {
     }
 }
 
-/// Programs of both can use one set of maps, and their records can be read from one ring.
-/// Bytes of each ring of a script that prints: a few milliseconds at millions of lines a second, of which as a rule few CPUs write so many at once.
+/// Bytes of each ring of a script that prints. As a rule few CPUs write so many lines at once.
 fn printed_ring_bytes(cpus: u32) -> u32 {
     (PRINTED_RINGS_BYTES / cpus.next_power_of_two()).max(weir_codegen::Options::default().ring_bytes)
 }
 
+/// Programs of both can use one set of maps, and their records can be read from one ring.
 fn has_same_layout(a: &Compiled, b: &Compiled) -> bool {
     let kinds = |of: &Compiled| of.triggers.iter().map(mem::discriminant).collect::<Vec<_>>();
     a.object.maps == b.object.maps
