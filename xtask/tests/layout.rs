@@ -11,13 +11,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 26] = [
+const MAY_USE: [(&str, &[&str]); 27] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-event", &[]),
     ("weir-ir", &["weir-source", "weir-event"]),
     ("weir-header", &["weir-source", "weir-ir", "weir-event"]),
-    ("weir-script", &["weir-source", "weir-header", "weir-ir", "weir-event"]),
+    ("weir-syntax", &["weir-source", "weir-header"]),
+    ("weir-script", &["weir-source", "weir-syntax", "weir-header", "weir-ir", "weir-event"]),
     ("weir-filter", &["weir-source", "weir-ir", "weir-event"]),
     ("weir-codegen", &["weir-ir", "weir-ebpf", "weir-event"]),
     ("weir-verifier", &["weir-ebpf"]),
@@ -69,6 +70,7 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-ebpf",
     "weir-event",
     "weir-ir",
+    "weir-syntax",
     "weir-header",
     "weir-script",
     "weir-filter",

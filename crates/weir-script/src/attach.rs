@@ -9,10 +9,13 @@ use weir_source::{Diagnostic, Span};
 use crate::Options;
 use crate::ast::{Name, Probe};
 use crate::kernel::{self, Point};
-use crate::lexer::number_value;
 use crate::limits;
 use crate::unsupported::{self, Kind};
 use weir_source::nearest;
+use weir_syntax::number_value;
+
+/// Kinds without a path: a `/` in their second part starts the predicate.
+pub(crate) const WITHOUT_PATH: &[&str] = &["begin", "end", "interval", "i"];
 
 /// What one attach point means.
 #[derive(Clone, PartialEq, Eq, Debug)]

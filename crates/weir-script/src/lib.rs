@@ -1,6 +1,6 @@
 //! Script text in bpftrace's language → a checked [`weir_ir::Module`].
 //!
-//! [`parse`] reads text to a tree and never fails; [`expand`](mod@expand) puts macros, functions and imports in where they are
+//! [`parse`] reads text to a tree and never fails (weir-syntax); [`expand`](mod@expand) puts macros, functions and imports in where they are
 //! called; [`check()`] resolves names, types and attach points; [`lower()`] writes the IR of what was checked. [`compile`] is the four in a
 //! row, with the faults of all of them at once.
 //!
@@ -12,13 +12,7 @@
 
 #![forbid(unsafe_code)]
 
-mod token;
-
-mod lexer;
 mod unsupported;
-
-pub mod ast;
-mod parser;
 
 mod expand;
 
@@ -32,8 +26,6 @@ mod config;
 mod kernel;
 mod lower;
 
-mod formatter;
-
 mod limits;
 
 use weir_ir::{Module, World};
@@ -41,9 +33,10 @@ use weir_source::{Diagnostic, Severity, SourceFile};
 
 use crate::check::check;
 pub use crate::config::fault_of;
-pub use crate::formatter::format;
 use crate::lower::lower;
-pub use crate::parser::parse;
+use weir_syntax::Words;
+pub use weir_syntax::ast;
+use weir_syntax::ast::Script;
 
 /// What may be set outside of the script. A `config` block in it wins over the numbers, and `settings` over both.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,6 +75,22 @@ impl Default for Options {
             checks_kernel: false,
         }
     }
+}
+
+/// What the tables of the language say of words.
+const WORDS: Words = Words {
+    is_value: |word| builtin::variable(word).is_some() || builtin::is_stack(word),
+    is_without_path: |kind| attach::WITHOUT_PATH.contains(&kind) || kernel::kind(kind).is_some(),
+};
+
+/// Reads a script. The diagnostics are in the order of the text; there is no `Invalid` node without one.
+pub fn parse(file: &SourceFile) -> (Script, Vec<Diagnostic>) {
+    weir_syntax::parse(file, WORDS)
+}
+
+/// The script of `file` in weir's style, or every fault that keeps it from being read.
+pub fn format(file: &SourceFile) -> Result<String, Vec<Diagnostic>> {
+    weir_syntax::format(file, WORDS)
 }
 
 /// Text → IR and warnings, or every fault found (errors and warnings, in the order of the text).

@@ -2,31 +2,16 @@
 //!
 //! A script is hostile input: each of these turns "unbounded" into an error message.
 
-/// Bytes of one script. Spans are `u32`, so this may not exceed 4 GiB.
-pub(crate) const SCRIPT_BYTES_MAX: usize = 1 << 20;
-
-/// Levels of nesting of expressions and of blocks, and operators in one chain without parentheses. The stages
-/// after the parser recurse over the tree; at 1–2 KiB a frame and some frames a level this stays far below the
-/// 2 MiB stack of a spawned thread.
-pub(crate) const NESTING_MAX: u32 = 128;
+pub(crate) use weir_syntax::limits::{DIAGNOSTICS_GATHERED_MAX, DIAGNOSTICS_MAX, NESTING_MAX};
 
 /// Expressions that macros, functions and imports may make, levels of calls within calls, and files that are imported.
 pub(crate) const EXPANSION_NODES_MAX: usize = 1 << 17;
 pub(crate) const EXPANSION_DEPTH_MAX: usize = 32;
 pub(crate) const IMPORTS_MAX: usize = 64;
 
-/// Diagnostics that are kept; the ones after it help nobody.
-pub(crate) const DIAGNOSTICS_MAX: usize = 100;
-
-/// Diagnostics that a stage gathers before it gives up: more than are kept, as repeated ones are removed.
-pub(crate) const DIAGNOSTICS_GATHERED_MAX: usize = 10 * DIAGNOSTICS_MAX;
-
 /// Rounds of type inference over the whole script. One round resolves everything that is assigned before it is
 /// read; each further one a link in a chain of maps that are read above their assignment (bpftrace: 10).
 pub(crate) const INFERENCE_ROUNDS_MAX: usize = 16;
-
-/// Stars and brackets after the name of a type.
-pub(crate) const ARRAY_SUFFIXES_MAX: usize = 100;
 
 /// Script maps.
 pub(crate) const MAPS_MAX: usize = 256;
@@ -95,6 +80,5 @@ pub(crate) const INTERVAL_PERIOD_NS_MIN: u64 = 1_000;
 /// Bytes of `comm`.
 pub(crate) const COMM_BYTES: u32 = 16;
 
-const _: () = assert!(SCRIPT_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(MAX_STRLEN_RANGE.1 < VALUE_BYTES_MAX as u64);
 const _: () = assert!(LHIST_BUCKETS_MAX < u32::MAX as i128);

@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::ast::INT_TYPES;
 use crate::attach::KINDS;
 use crate::builtin::{self, AGGREGATIONS, FUNCTIONS, SETTINGS, VARIABLES};
-use crate::parser::expr::KEYWORDS;
 use crate::unsupported::{Kind, UNSUPPORTED};
+use weir_syntax::KEYWORDS;
 
 /// Words that the parser knows by their place, and so are in no table.
 const CONTROL: &[&str] = &["if", "else", "while", "for", "unroll", "break", "continue", "return", "comptime"];

@@ -3,8 +3,8 @@
 use weir_event::StackMode;
 
 use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
-use crate::lexer::number_value;
 use weir_header::{Declarations, Named};
+use weir_syntax::number_value;
 
 /// What is known before the program runs.
 #[derive(Clone, PartialEq, Debug)]

@@ -134,7 +134,7 @@ fn without_marks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {
-        let name = at + 1 + crate::lexer::word_length(&rest[at + 1..]);
+        let name = at + 1 + weir_syntax::word_length(&rest[at + 1..]);
         out.push_str(&rest[..name]);
         rest = &rest[name..];
         if out.ends_with(|c: char| c != '$')

@@ -1,14 +1,13 @@
 //! Names of types: in casts, declarations, `sizeof` and `offsetof`.
 
+use weir_header::{is_basic, is_plain_typedef};
 use weir_source::Span;
 
 use crate::ast::{INT_TYPES, Name, TypeBase, TypeName, TypeSuffix};
-use crate::builtin;
 use crate::limits;
 use crate::parser::Parser;
 use crate::parser::role::Role;
 use crate::token::TokenKind;
-use weir_header::{is_basic, is_plain_typedef};
 
 pub(super) const TYPEOF: &str = "typeof";
 
@@ -75,7 +74,7 @@ impl Parser<'_> {
         let is_name = name.kind == TokenKind::Ident;
         let word = if is_name { self.text_of(name.span) } else { String::new() };
         let is_alone = self.peek_at(2).kind.is(")") || self.peek_at(2).kind.is("*");
-        let is_value = builtin::variable(&word).is_some() || builtin::is_stack(&word);
+        let is_value = (self.words.is_value)(&word);
         self.expect("(", "before a type or a value");
         let ty = match is_name && (is_type_word(&word) || is_alone && !is_value) {
             true => self.type_name()?,

@@ -6,13 +6,9 @@
 use weir_source::Span;
 
 use crate::ast;
-use crate::kernel;
 use crate::parser::Parser;
 use crate::parser::role::Role;
 use crate::token::TokenKind;
-
-/// Probe kinds without a path: a `/` in their second part starts the predicate.
-const WITHOUT_PATH: &[&str] = &["begin", "end", "interval", "i"];
 
 impl Parser<'_> {
     /// A comma list of attach points, each checked for having a kind.
@@ -63,10 +59,7 @@ impl Parser<'_> {
     fn probe_part(&mut self, before: &[ast::Name], sound: &mut bool) -> ast::Name {
         let start = self.lexer.position;
         let in_path = match before {
-            [kind] => {
-                let kind = kind.text.to_lowercase();
-                !WITHOUT_PATH.contains(&kind.as_str()) && kernel::kind(&kind).is_none()
-            }
+            [kind] => !(self.words.is_without_path)(&kind.text.to_lowercase()),
             _ => false,
         };
         let mut text = String::new();

@@ -17,7 +17,7 @@ pub struct Script {
     pub config: Option<Config>,
     /// Files that are read with it, in quotes.
     pub imports: Vec<Name>,
-    /// `macro` and `fn`: none once they are put in where they are called ([`crate::expand`]).
+    /// `macro` and `fn`: none once they are put in where they are called (weir-script).
     pub definitions: Vec<Definition>,
     /// `let @name = hash(100);`
     pub maps: Vec<MapDeclaration>,
@@ -485,13 +485,13 @@ impl Expr {
     }
 
     /// It lies in memory.
-    pub(crate) fn is_place(&self) -> bool {
+    pub fn is_place(&self) -> bool {
         matches!(self.kind, ExprKind::Deref(_) | ExprKind::Member { .. } | ExprKind::Index { .. })
     }
 }
 
 /// The expressions directly below.
-pub(crate) fn children(kind: &ExprKind) -> Vec<&Expr> {
+pub fn children(kind: &ExprKind) -> Vec<&Expr> {
     match kind {
         ExprKind::Int { .. }
         | ExprKind::Double(_)

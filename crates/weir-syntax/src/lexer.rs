@@ -279,7 +279,7 @@ impl<'a> Lexer<'a> {
 }
 
 /// Bytes of the word at the start of `text`: letters, digits and `_`.
-pub(crate) fn word_length(text: &str) -> usize {
+pub fn word_length(text: &str) -> usize {
     text.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count()
 }
 
@@ -312,7 +312,7 @@ fn character_length(text: &str) -> usize {
 }
 
 /// The value of a number with its suffix, or message and hint.
-pub(crate) fn number_value(word: &str) -> Result<u64, (String, &'static str)> {
+pub fn number_value(word: &str) -> Result<u64, (String, &'static str)> {
     const KINDS: &str = "numbers are 10, 0x1f, 017, 1e6, 1_000, and durations such as 5ms";
     let too_large = || (format!("`{word}` does not fit in 64 bits"), "the largest is 18446744073709551615");
     let plain = word.replace('_', "");

@@ -13,7 +13,7 @@ use crate::parser::type_name::{TYPEOF, is_type_word};
 use crate::token::TokenKind;
 
 /// What no name can be.
-pub(crate) const KEYWORDS: [&str; 10] =
+pub const KEYWORDS: [&str; 10] =
     ["if", "else", "let", "return", "config", "while", "for", "unroll", "break", "continue"];
 
 const RECORD: &str = "such as `(pid = pid, name = comm)`";

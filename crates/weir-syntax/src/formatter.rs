@@ -24,17 +24,20 @@ use weir_source::{Diagnostic, SourceFile, Span};
 use crate::ast;
 use crate::formatter::piece::Piece;
 use crate::limits;
-use crate::parser::parse_with_roles;
+use crate::parser::{Words, parse_with_roles};
 
 /// The script of `file` in weir's style, or every fault that keeps it from being read.
 ///
 /// ```
+/// use weir_syntax::{Words, format};
+///
+/// let words = Words { is_value: |_| false, is_without_path: |_| false };
 /// let text = "BEGIN{@x=1;print(@x)}".to_owned();
 /// let file = weir_source::SourceFile { name: "a.bt".to_owned(), text };
-/// assert_eq!(weir_script::format(&file).unwrap(), "BEGIN\n{\n  @x = 1;\n  print(@x);\n}\n");
+/// assert_eq!(format(&file, words).unwrap(), "BEGIN\n{\n  @x = 1;\n  print(@x);\n}\n");
 /// ```
-pub fn format(file: &SourceFile) -> Result<String, Vec<Diagnostic>> {
-    let (script, roles, diagnostics) = parse_with_roles(file);
+pub fn format(file: &SourceFile, words: Words) -> Result<String, Vec<Diagnostic>> {
+    let (script, roles, diagnostics) = parse_with_roles(file, words);
     if !diagnostics.is_empty() {
         return Err(diagnostics);
     }
@@ -49,14 +52,14 @@ pub fn format(file: &SourceFile) -> Result<String, Vec<Diagnostic>> {
         );
         return Err(vec![Diagnostic::error(Span::new(0, 0), message).with_hint("split it with `import`")]);
     }
-    check(&script, &pieces, &file.name, &text);
+    check(&script, &pieces, &file.name, &text, words);
     Ok(text)
 }
 
 /// What is about to replace the user's file means the same, and has the same comments.
-fn check(script: &ast::Script, pieces: &[Piece<'_>], name: &str, formatted: &str) {
+fn check(script: &ast::Script, pieces: &[Piece<'_>], name: &str, formatted: &str, words: Words) {
     let file = SourceFile { name: name.to_owned(), text: formatted.to_owned() };
-    let (read, roles, faults) = parse_with_roles(&file);
+    let (read, roles, faults) = parse_with_roles(&file, words);
     assert!(faults.is_empty(), "a formatted script can be read: {faults:?}\n{formatted}");
     assert_eq!(ast::print(&read), ast::print(script), "a formatted script means the same:\n{formatted}");
     let read = piece::pieces(&file.text, &roles);

@@ -5,7 +5,7 @@
 //! the rest of the script is still read. Knows no builtin, function or probe kind; only the shape.
 
 mod definition;
-pub(crate) mod expr;
+mod expr;
 mod preamble;
 mod probe;
 pub(crate) mod role;
@@ -16,20 +16,31 @@ use std::collections::VecDeque;
 
 use weir_source::{Diagnostic, SourceFile, Span};
 
+pub use crate::parser::expr::KEYWORDS;
+
 use crate::ast;
 use crate::lexer::{Lexer, word_length};
 use crate::limits;
 use crate::parser::role::{Role, Roles};
 use crate::token::{Token, TokenKind};
 
+/// What the parser asks about words, as the text alone does not say it.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// A builtin: `sizeof(pid)` is of a value, `sizeof(pid_t)` of a type.
+    pub is_value: fn(&str) -> bool,
+    /// A kind of probes without a path: a `/` in their second part starts the predicate.
+    pub is_without_path: fn(&str) -> bool,
+}
+
 /// Reads a script. The diagnostics are in the order of the text; there is no `Invalid` node without one.
-pub fn parse(file: &SourceFile) -> (ast::Script, Vec<Diagnostic>) {
-    let (script, _, diagnostics) = parse_with_roles(file);
+pub fn parse(file: &SourceFile, words: Words) -> (ast::Script, Vec<Diagnostic>) {
+    let (script, _, diagnostics) = parse_with_roles(file, words);
     (script, diagnostics)
 }
 
 /// The same, with what the tokens are. Without diagnostics the roles are complete.
-pub(crate) fn parse_with_roles(file: &SourceFile) -> (ast::Script, Roles, Vec<Diagnostic>) {
+pub(crate) fn parse_with_roles(file: &SourceFile, words: Words) -> (ast::Script, Roles, Vec<Diagnostic>) {
     if file.text.len() > limits::SCRIPT_BYTES_MAX {
         let message = format!(
             "script is too long: {} bytes, the limit is {}",
@@ -41,6 +52,7 @@ pub(crate) fn parse_with_roles(file: &SourceFile) -> (ast::Script, Roles, Vec<Di
     }
     let mut parser = Parser {
         lexer: Lexer::new(&file.text),
+        words,
         ahead: VecDeque::new(),
         diagnostics: Vec::new(),
         recovering: false,
@@ -64,6 +76,7 @@ pub(crate) fn parse_with_roles(file: &SourceFile) -> (ast::Script, Roles, Vec<Di
 /// The state of one parse.
 struct Parser<'a> {
     lexer: Lexer<'a>,
+    words: Words,
     /// Tokens read but not taken.
     ahead: VecDeque<Token>,
     diagnostics: Vec<Diagnostic>,
