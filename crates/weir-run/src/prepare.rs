@@ -191,7 +191,7 @@ impl Front {
         let found = Instant::now();
         let missing = self.module.missing_probes;
         let sites = stages::sites(&compiled, missing, &self.world).map_err(Failure::Refused)?;
-        if self.given.options.is_verbose() && !sites.is_empty() {
+        if self.given.options.is_verbose() {
             self.notices.send(Notice::Compiled {
                 places: sites.len(),
                 what: stages::places(&sites),

@@ -132,6 +132,7 @@ mod tests {
 
     impl Write for Disk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            // The verdict is of the order, which a slow file shows.
             thread::sleep(self.stall);
             let mut content = self.content.lock().unwrap();
             if content.len() + bytes.len() > self.most {

@@ -49,10 +49,14 @@ const CLAUSES: [(&str, &str, &str, &str); 5] = [
     ("printf", "", r#"printf("%d %d %s\n", arg0, pid, str(arg1));"#, "GET /index.html"),
 ];
 
-/// What the project promises: milliseconds to compile a line, and two hundred.
-const MS_MAX: [(&str, f64); 2] = [(ONE_LINE, 5.0), (LINES, 20.0)];
+/// What the project promises: milliseconds to compile a line, two hundred, and any script of the tests.
+const MS_MAX: [(&str, f64); 3] = [(ONE_LINE, 5.0), (LINES, 20.0), (CORPUS, 50.0)];
 const ONE_LINE: &str = "compile: one line";
 const LINES: &str = "compile: 200 lines";
+const CORPUS: &str = "compile: the slowest script of the corpus";
+/// Scripts that `weir trace` runs of itself.
+const CORPUS_FOLDER: &str = "crates/weir-run/tests/corpus";
+const CORPUS_SMOKE: usize = 3;
 const LOST: &str = "printf: lines lost at full speed";
 const LOST_PACED: &str = "printf at 5 M/s: lines lost";
 /// The index of the clause that prints.
@@ -72,6 +76,7 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
     let bench = Bench {
         program: workspace::test_program("script")?,
         out: workspace::target_folder("bench")?.join(format!("script-{}.out", std::process::id())),
+        corpus: corpus()?,
         is_smoke: plan.form == Form::Smoke,
     };
     let (mut peers, mut missing) = (Vec::new(), Vec::new());
@@ -95,6 +100,7 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
 struct Bench {
     program: PathBuf,
     out: PathBuf,
+    corpus: Vec<String>,
     is_smoke: bool,
 }
 
@@ -120,6 +126,9 @@ impl Bench {
             for script in [self.one_line(), self.lines()] {
                 sample.ms.push(self.compilation(tracer, &script)?);
             }
+            let scripts = if self.is_smoke { CORPUS_SMOKE } else { self.corpus.len() };
+            let each = self.corpus[..scripts].iter().map(|script| self.compilation(tracer, script));
+            sample.ms.push(each.collect::<Result<Vec<f64>>>()?.into_iter().fold(0.0, f64::max));
         }
         Ok(sample)
     }
@@ -189,7 +198,7 @@ impl Bench {
     fn compilation(&self, tracer: &Tracer, script: &str) -> Result<f64> {
         let mut command = tracer.command(&self.program);
         let traced = format!("{} 1", tracer.word(&self.program));
-        command.arg("-o").arg(&self.out).args(["-v", "-e", script, "-c", &traced]);
+        command.arg("-o").arg(&self.out).args(["-v", "--unsafe", "-e", script, "-c", &traced]);
         let output = process::output_within(&mut command, RUN_LIMIT)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let after = |word: &str| {
@@ -200,6 +209,24 @@ impl Bench {
         let (compiled, planned) = times.with_context(|| format!("no times in {said:?}"))?;
         Ok(compiled + planned)
     }
+}
+
+/// The scripts of the corpus that are sound and take no parameters.
+fn corpus() -> Result<Vec<String>> {
+    let mut scripts = Vec::new();
+    for file in fs::read_dir(workspace::root().join(CORPUS_FOLDER)).context(CORPUS_FOLDER)? {
+        let text = fs::read_to_string(file?.path())?;
+        for case in format!("\n{text}").split("\n== ").skip(1) {
+            let mut parts = case.split("\n-- ");
+            let script = parts.next().and_then(|part| part.split_once('\n')).map(|(_, script)| script);
+            let headings: Vec<&str> = parts.filter_map(|part| part.lines().next()).collect();
+            if headings.contains(&"prints") && !headings.contains(&"parameters") {
+                scripts.push(script.context("a case without a script")?.to_owned());
+            }
+        }
+    }
+    ensure!(scripts.len() >= 300, "{} scripts in {CORPUS_FOLDER}", scripts.len());
+    Ok(scripts)
 }
 
 fn add_figures(figures: &mut Figures, sides: &[Side], rounds: &Rounds<Sample>) {
