@@ -15,6 +15,7 @@
 pub mod ctype;
 pub mod recorded;
 pub mod schema;
+pub mod signal;
 
 use crate::ctype::{CTypes, TypeId};
 

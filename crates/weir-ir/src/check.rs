@@ -458,6 +458,7 @@ impl<'a> FunctionCheck<'a> {
                 self.want_session()?;
                 self.want_int(*value)
             }
+            Op::Signal { number, .. } => self.want_int(*number),
             Op::Builtin(builtin) => check_builtin(*builtin, result),
             Op::Bin(_, a, b) => {
                 self.want_bits(*a)?;

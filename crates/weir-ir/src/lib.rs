@@ -440,6 +440,11 @@ pub enum Op {
     SetSessionCookie {
         value: Value,
     },
+    /// Sends this signal to the process in which the program runs, or to its thread, by the end of the run.
+    Signal {
+        number: Value,
+        to_thread: bool,
+    },
     /// Writes a record for the action; `args` are its fields in order (a tuple field: one value per part).
     Emit {
         action: ActionId,
@@ -454,7 +459,7 @@ pub enum Op {
     },
 }
 
-/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate, SetSessionCookie, Emit and Record.
+/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate, SetSessionCookie, Signal, Emit and Record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Inst {
     pub result: Option<Value>,

@@ -53,6 +53,7 @@ impl Op {
             | Op::MapDelete { .. }
             | Op::Aggregate { .. }
             | Op::SetSessionCookie { .. }
+            | Op::Signal { .. }
             | Op::MayLoop
             | Op::CallProgram
             | Op::Emit { .. }
@@ -68,6 +69,7 @@ impl Op {
                 | Op::MapDelete { .. }
                 | Op::Aggregate { .. }
                 | Op::SetSessionCookie { .. }
+                | Op::Signal { .. }
                 | Op::Emit { .. }
                 | Op::Record { .. }
         )
@@ -126,7 +128,8 @@ impl Op {
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
-            | Op::SetSessionCookie { value } => (&[], [Some(*value), None]),
+            | Op::SetSessionCookie { value }
+            | Op::Signal { number: value, .. } => (&[], [Some(*value), None]),
             Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
                 (&[], [Some(*address), *limit])
             }
@@ -168,7 +171,8 @@ impl Op {
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
-            | Op::SetSessionCookie { value } => see(value),
+            | Op::SetSessionCookie { value }
+            | Op::Signal { number: value, .. } => see(value),
             Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
                 see(address);
                 limit.iter_mut().for_each(see);
@@ -233,6 +237,11 @@ impl Function {
     /// The type of a value. Panics if the function has no such value.
     pub fn ty(&self, value: Value) -> &Type {
         &self.types[value.0 as usize]
+    }
+
+    /// It sends signals to the process in which it runs.
+    pub fn sends_signals(&self) -> bool {
+        self.blocks.iter().flat_map(|block| &block.insts).any(|inst| matches!(inst.op, Op::Signal { .. }))
     }
 }
 

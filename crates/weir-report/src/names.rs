@@ -7,7 +7,7 @@
 use std::fmt;
 
 use weir_event::ctype::CTypes;
-use weir_event::{SiteName, StackForm, StackId, StackMode, Word};
+use weir_event::{SiteName, StackForm, StackId, StackMode, Word, signal};
 
 use crate::value::Value;
 use crate::{isa, words};
@@ -115,7 +115,7 @@ impl Names<'_> {
     pub fn word(&self, of: &Word, value: u64) -> Value {
         let name = match of {
             Word::Errno => words::error(value),
-            Word::Signal => words::signal(value).map(str::to_owned),
+            Word::Signal => signal::name(value).map(str::to_owned),
             Word::Syscall => isa::native::syscall(value).map(str::to_owned),
             Word::Mac => Some(words::mac(value)),
             Word::User => u32::try_from(value).ok().and_then(|id| self.symbols.user(id)),

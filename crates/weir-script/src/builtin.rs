@@ -62,6 +62,9 @@ pub enum FunctionKind {
     Strcontains,
     Strerror,
     SignalName,
+    Signal {
+        to_thread: bool,
+    },
     SyscallName,
     Strftime,
     Ntop,
@@ -98,11 +101,22 @@ impl FunctionKind {
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
         use FunctionKind::{
-            Assert, Clear, Delete, Exit, Fail, Join, Print, Printf, StaticAssert, Time, Zero,
+            Assert, Clear, Delete, Exit, Fail, Join, Print, Printf, Signal, StaticAssert, Time, Zero,
         };
         !matches!(
             self,
-            Printf(_) | Print | Join | Delete | Clear | Zero | Exit | Time | Assert | StaticAssert | Fail
+            Printf(_)
+                | Signal { .. }
+                | Print
+                | Join
+                | Delete
+                | Clear
+                | Zero
+                | Exit
+                | Time
+                | Assert
+                | StaticAssert
+                | Fail
         )
     }
 }
@@ -313,6 +327,20 @@ pub const FUNCTIONS: &[Function] = &[
         arity: (1, 1 + limits::PRINTF_ARGS_MAX),
         signature: "system(\"format\", …)",
         doc: "Has the shell run the text as a command when weir reads the record, waits for it, and prints its output; with `--unsafe` alone.",
+    },
+    Function {
+        name: "signal",
+        kind: FunctionKind::Signal { to_thread: false },
+        arity: (1, 1),
+        signature: "signal(\"SIGNAME\"), signal(n)",
+        doc: "Sends the signal to the traced process, when the clause is over or the next signal is sent; with `--unsafe` alone.",
+    },
+    Function {
+        name: "signal_thread",
+        kind: FunctionKind::Signal { to_thread: true },
+        arity: (1, 1),
+        signature: "signal_thread(\"SIGNAME\"), signal_thread(n)",
+        doc: "The same to the thread that the clause runs in.",
     },
     Function {
         name: "print",

@@ -47,8 +47,6 @@ const KERNEL: &str =
 const PARENT: &str = "the process does not know it without a system call; `cat(\"/proc/%d/stat\", pid)` prints what the kernel says of it";
 const ADDRESS: &str = "where a symbol lies is another place in each process; take its address from an argument or `reg(\"ip\")`";
 const UNSAFE: &str = "weir does not act on the system it observes";
-const SIGNALS: &str =
-    "with `--unsafe`, `system(\"kill -%d %d\", 9, pid)` has a shell send one when weir reads the record";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
 const ONLY_SETTINGS: &str = "docs/language.md lists the settings";
 
@@ -83,10 +81,8 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "override", UNSAFE),
     row(Kind::Function, "path", KERNEL),
     row(Kind::Function, "percpu_kaddr", KERNEL),
-    row(Kind::Function, "signal", SIGNALS),
     row(Kind::Function, "kfunc_allowed", KERNEL),
     row(Kind::Function, "kfunc_exist", KERNEL),
-    row(Kind::Function, "signal_thread", SIGNALS),
     row(Kind::Function, "skboutput", KERNEL),
     row(Kind::Function, "socket_cookie", KERNEL),
     row(Kind::Function, "uaddr", ADDRESS),

@@ -215,7 +215,7 @@ pub(crate) struct Trace {
     #[arg(long = "param", value_name = "NAME[=VALUE]", value_parser = named_parameter)]
     pub(crate) named: Vec<(String, Option<String>)>,
 
-    /// Let the script have weir run commands, with `system`
+    /// Let the script have weir run commands, with `system`, and send signals to what it traces, with `signal`
     #[arg(long = "unsafe")]
     pub(crate) allows_unsafe: bool,
 

@@ -479,6 +479,8 @@ impl<'a> Parser<'a> {
             "user_stack" => Ok(Op::UserStack(self.stack_form()?)),
             "may_loop" => Ok(Op::MayLoop),
             "call_program" => Ok(Op::CallProgram),
+            "signal" => Ok(Op::Signal { number: self.value()?, to_thread: false }),
+            "signal_thread" => Ok(Op::Signal { number: self.value()?, to_thread: true }),
             "set_session_cookie" => Ok(Op::SetSessionCookie { value: self.value()? }),
             "streq" | "strne" => {
                 let (a, b) = self.two_values()?;

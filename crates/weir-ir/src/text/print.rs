@@ -283,6 +283,10 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::Aggregate { map, key, value: Some(value) } => {
             write!(out, "aggregate {}, {}", place(map, key), Shown(value))
         }
+        Op::Signal { number, to_thread } => {
+            let to = if *to_thread { "signal_thread" } else { "signal" };
+            write!(out, "{to} {}", Shown(number))
+        }
         Op::SetSessionCookie { value } => write!(out, "set_session_cookie {}", Shown(value)),
         Op::Emit { action, args } => write!(out, "emit {}({})", action.0, List(args.iter().map(Shown))),
         Op::Record { event, args } => write!(out, "record {}({})", event.0, List(args.iter().map(Shown))),

@@ -1,6 +1,6 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use weir_event::{RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word};
+use weir_event::{RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word, signal};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Expr, ExprKind, MapRef, Name};
@@ -21,7 +21,9 @@ impl Checker<'_> {
                 args.iter().for_each(|arg| self.look_over(arg));
                 return if row.kind.gives_value() { Ty::Unknown } else { Ty::None };
             }
-            if row.kind == FunctionKind::Printf(Prints::Command) && !self.known.allows_unsafe {
+            let acts =
+                matches!(row.kind, FunctionKind::Printf(Prints::Command) | FunctionKind::Signal { .. });
+            if acts && !self.known.allows_unsafe {
                 let message = format!("`{name}` is an unsafe function being used in safe mode");
                 self.error(call.span, &message, "`--unsafe` lets a script act on the system");
             }
@@ -65,6 +67,7 @@ impl Checker<'_> {
                 FunctionKind::Join => self.join(call, args),
                 FunctionKind::Strerror => self.word(name, &args[0], Word::Errno),
                 FunctionKind::SignalName => self.word(name, &args[0], Word::Signal),
+                FunctionKind::Signal { .. } => self.signal(call, name, &args[0]),
                 FunctionKind::SyscallName => self.word(name, &args[0], Word::Syscall),
                 FunctionKind::Strftime => self.strftime(args),
                 FunctionKind::Ntop => self.ntop(args),
@@ -124,6 +127,28 @@ impl Checker<'_> {
             return Ty::Unknown;
         }
         Ty::Value(Type::U64)
+    }
+
+    fn signal(&mut self, call: &Expr, function: &str, number: &Expr) -> Ty {
+        self.in_target(function, call.span);
+        if let Some(name) = constant_string(number, self.known) {
+            if signal::number(name).is_none() {
+                let message = format!("{} is not a valid signal", weir_source::printable(name));
+                let hint = match nearest(&name.to_uppercase(), signal::names()) {
+                    Some(near) => format!("did you mean \"{near}\"?"),
+                    None => "signal(7) lists the names; others are numbers".to_string(),
+                };
+                self.error(number.span, &message, &hint);
+            }
+            return Ty::None;
+        }
+        self.integer(number, &format!("`{function}`"));
+        let in_range = |value: &i128| (1..=i128::from(signal::NUMBER_MAX)).contains(value);
+        if let Some(value) = constant(number, self.known).filter(|value| !in_range(value)) {
+            let message = format!("{value} is not a valid signal, allowed range: [1,{}]", signal::NUMBER_MAX);
+            self.error(number.span, &message, "such as `signal(\"SIGUSR1\")`");
+        }
+        Ty::None
     }
 
     fn usym(&mut self, call: &Expr, address: &Expr) -> Ty {

@@ -1,6 +1,6 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word};
+use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word, signal};
 use weir_ir::{Builtin, MapId, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
@@ -166,6 +166,14 @@ impl Lowering<'_> {
                 self.printf(call, args, to);
             }
             FunctionKind::Assert => self.assert(call, &args[0], &args[1]),
+            FunctionKind::Signal { to_thread } => {
+                let named = constant_string(&args[0], &self.checked.known).and_then(signal::number);
+                let number = match named {
+                    Some(number) => self.number(number as i64),
+                    None => self.expr(&args[0]).value(),
+                };
+                self.blocks.effect(Op::Signal { number, to_thread });
+            }
             FunctionKind::StaticAssert | FunctionKind::Fail => {}
             FunctionKind::Print => self.print(call, args),
             FunctionKind::Join => self.join(call, args),

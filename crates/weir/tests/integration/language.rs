@@ -149,3 +149,82 @@ fn names_of_sites_are_compared_where_they_decide() {
         "{printed}"
     );
 }
+
+const SIGNALLED: &str = r#"
+    #include <signal.h>
+    #include <stdio.h>
+    #include <unistd.h>
+    #include <pthread.h>
+    static volatile long counts[65];
+    static volatile int last, by;
+    static void on(int signal) { counts[signal]++; last = signal; by = gettid(); }
+    __attribute__((noipa)) void handle(long kind) { __asm__ volatile("" :: "r"(kind)); }
+    static void *thread(void *unused) {
+        handle(12);
+        printf("own thread %d\n", by == gettid());
+        return unused;
+    }
+    int main(void) {
+        signal(SIGUSR1, on);
+        signal(SIGUSR2, on);
+        for (int i = 0; i < 100; i++)
+            handle(i % 2);
+        printf("usr1 %ld\n", counts[SIGUSR1]);
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, SIGUSR2);
+        pthread_sigmask(SIG_BLOCK, &one, 0);
+        pthread_sigmask(SIG_UNBLOCK, &one, 0);
+        pthread_t other;
+        pthread_create(&other, 0, thread, 0);
+        pthread_join(other, 0);
+        handle(3);
+        printf("both %ld %ld, last %d\n", counts[SIGUSR1], counts[SIGUSR2], last);
+        fflush(stdout);
+        handle(4);
+        puts("never");
+        return 0;
+    }
+"#;
+
+#[test]
+fn scripts_send_signals_to_the_process_they_are_in() {
+    let program = target::build("signalled", Source::Text(SIGNALLED), &["-O1", "-pthread"]);
+    let script = r#"
+        uprobe:APP:handle /arg0 == 1/ { signal("SIGUSR1"); @usr1 = count(); }
+        uprobe:APP:handle /arg0 == 12/ { signal_thread(arg0); }
+        uprobe:APP:handle /arg0 == 3/ { signal("usr1"); if (pid) { signal_thread(SIGUSR2); } }
+        uprobe:APP:handle /arg0 == 4/ { signal("KILL"); printf("it is over for %s\n", comm); }
+    "#;
+    let script = script.replace("APP", &testkit::paths::quoted(&program)).replace("SIGUSR2", "12");
+    let engines: &[&[&str]] = match testkit::kernel::available().is_ok() {
+        true => &[&["-q"], &["-q", "--engine", "kernel"]],
+        false => &[&["-q"]],
+    };
+    for options in engines {
+        let run = |more: &[&str]| {
+            let out = Command::new(env!("CARGO_BIN_EXE_weir"))
+                .arg("trace")
+                .args(*options)
+                .args(more)
+                .args(["-e", &script, "-c", &testkit::paths::quoted(&program)])
+                .output()
+                .unwrap();
+            (
+                String::from_utf8_lossy(&out.stdout).into_owned(),
+                String::from_utf8_lossy(&out.stderr).into_owned(),
+            )
+        };
+        let (printed, said) = run(&["--unsafe"]);
+        for line in ["usr1 50", "own thread 1", "both 51 2, last 12", "it is over for signalled", "@usr1: 50"]
+        {
+            assert!(
+                printed.lines().any(|printed| printed == line),
+                "{options:?}: {line} not in:\n{printed}{said}"
+            );
+        }
+        assert!(!printed.contains("never"), "{options:?}: {printed}");
+        let (_, said) = run(&[]);
+        assert!(said.contains("`signal` is an unsafe function being used in safe mode"), "{said}");
+    }
+}

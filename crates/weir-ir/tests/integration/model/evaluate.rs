@@ -178,6 +178,8 @@ impl Run<'_> {
                 })
             }
             Op::Builtin(builtin) => Some(self.builtin(*builtin)),
+            // It changes nothing that the model has.
+            Op::Signal { .. } => None,
             Op::SetSessionCookie { value } => {
                 self.state.session_cookie = self.int(*value) as u64;
                 None
