@@ -98,6 +98,8 @@ pub enum Type {
 /// What a number stands for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Word {
+    /// `true` or `false`.
+    Truth,
     /// An error of the system: `No such file or directory`.
     Errno,
     /// `SIGTERM`.
@@ -121,7 +123,8 @@ pub enum Word {
 
 impl Word {
     /// Those without a format, each with its name in the IR's text form.
-    pub const NAMES: [(Word, &'static str); 7] = [
+    pub const NAMES: [(Word, &'static str); 8] = [
+        (Word::Truth, "truth"),
         (Word::Errno, "errno"),
         (Word::Signal, "signal"),
         (Word::Syscall, "syscall"),

@@ -129,12 +129,13 @@ fn key_text(key: &Value) -> Vec<u8> {
             text
         }
         Value::Pointer(address) => format!("{address:#x}").into_bytes(),
-        Value::Int { .. } | Value::Double(_) => json_value(key).into_bytes(),
+        Value::Int { .. } | Value::Truth(_) | Value::Double(_) => json_value(key).into_bytes(),
     }
 }
 
 fn json_value(value: &Value) -> String {
     match value {
+        Value::Truth(holds) => holds.to_string(),
         Value::Int { bits, signed: true } => (*bits as i64).to_string(),
         Value::Int { bits, signed: false } => bits.to_string(),
         Value::Pointer(address) => quoted(format!("{address:#x}").as_bytes()),

@@ -114,6 +114,8 @@ impl Names<'_> {
     /// What a number stands for; the number where it is none of those.
     pub fn word(&self, of: &Word, value: u64) -> Value {
         let name = match of {
+            Word::Truth if value <= 1 => return Value::Truth(value == 1),
+            Word::Truth => None,
             Word::Errno => words::error(value),
             Word::Signal => signal::name(value).map(str::to_owned),
             Word::Syscall => isa::native::syscall(value).map(str::to_owned),

@@ -98,6 +98,14 @@ pub enum Is {
 }
 
 impl FunctionKind {
+    /// It is true or false.
+    pub(crate) fn gives_truth(self) -> bool {
+        matches!(
+            self,
+            FunctionKind::HasKey | FunctionKind::Delete | FunctionKind::Strcontains | FunctionKind::Is(_)
+        )
+    }
+
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
         use FunctionKind::{

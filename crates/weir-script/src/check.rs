@@ -115,6 +115,7 @@ pub(crate) fn check(
         named: options.named.clone(),
         has_command: options.has_command,
         allows_unsafe: options.allows_unsafe,
+        has_truths: options.has_truths,
         declarations,
         cpus: world.cpus(),
         stack_mode: settings.stack_mode,

@@ -18,6 +18,14 @@ use weir_source::nearest;
 
 impl Checker<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Ty {
+        match self.plain_expr(expr) {
+            Ty::Value(Type::Int { .. }) if types::is_truth(expr, self.known) => Ty::Value(types::TRUTH),
+            ty => ty,
+        }
+    }
+
+    /// The same, with what is true or false as a number.
+    fn plain_expr(&mut self, expr: &Expr) -> Ty {
         match &expr.kind {
             ExprKind::Int { magnitude, negative } => {
                 let signed = *negative || *magnitude <= i64::MAX as u64;
@@ -126,6 +134,7 @@ impl Checker<'_> {
     pub(super) fn integer_of(&mut self, ty: Type, span: Span, what: &str) -> Option<bool> {
         match ty {
             Type::Int { signed } => Some(signed),
+            types::TRUTH => Some(true),
             Type::Pointer(_) => Some(false),
             other => {
                 let message = format!("{what} takes an integer, not {}", describe_one(&other, &self.types));
@@ -175,6 +184,7 @@ impl Checker<'_> {
             }
             return Ty::Unknown;
         };
+        let [left, right] = [left, right].map(|ty| if *ty == types::TRUTH { &Type::I64 } else { ty });
         if let Some(ty) = self.pointer_types(op, span, left, right) {
             return ty;
         }
@@ -610,7 +620,7 @@ fn are_comparable(left: &Type, right: &Type) -> bool {
                     .all(|((name, left), (other, right))| name == other && are_comparable(left, right))
         }
         (Type::Str { .. }, Type::Str { .. }) | (Type::Buffer { .. }, Type::Buffer { .. }) => true,
-        (left, right) => [left, right].iter().all(|ty| matches!(ty, Type::Int { .. } | Type::Pointer(_))),
+        (left, right) => [left, right].iter().all(|ty| matches!(types::plain(ty), Type::Int { .. })),
     }
 }
 

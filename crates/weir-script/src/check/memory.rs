@@ -461,6 +461,7 @@ impl Checker<'_> {
         let bytes = match self.operand(operand) {
             Some(Operand::Object(place)) => self.size(place.id, operand.span),
             Some(Operand::Pointer(_)) => Some(8),
+            Some(Operand::Other(types::TRUTH)) => Some(1),
             Some(Operand::Other(ty)) => Some(ty.bytes()),
             None => None,
         };
@@ -504,6 +505,9 @@ impl Checker<'_> {
                 return None;
             }
             return Some(Type::Str { bytes: types::string_bytes(u64::from(bytes) - 1) });
+        }
+        if types::is_truth_name(name) {
+            return Some(types::TRUTH);
         }
         if let Some(value) = name.of().filter(|_| name.suffixes.is_empty()) {
             return self.value(value);

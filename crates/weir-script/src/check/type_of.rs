@@ -20,6 +20,7 @@ impl Checker<'_> {
             Operand::Other(Type::Int { signed }) => {
                 CType::Int { bytes: (self.bits_of(value) / 8) as u8, signed, is_char: false }
             }
+            Operand::Other(types::TRUTH) => CType::Int { bytes: 1, signed: false, is_char: false },
             Operand::Other(Type::Double) => CType::Float { bytes: 8 },
             Operand::Other(other) => {
                 let message = format!("{} has no type of C", describe_one(&other, &self.types));
@@ -114,6 +115,7 @@ fn base_name(ty: &Type) -> &'static str {
         Type::Ustack(_) => "ustack",
         Type::Tuple(_) => "tuple",
         Type::Record(_) => "record",
+        Type::Word(Word::Truth) => "bool",
         Type::Word(Word::Time { .. }) => "timestamp",
         Type::Word(Word::Mac) => "mac_address",
         Type::Word(Word::Cgroup) => "cgroup_path_t",

@@ -198,7 +198,7 @@ impl Lowering<'_> {
             }
             FunctionKind::Exit => {
                 let code = args.first().map(|code| self.expr(code));
-                let field = code.as_ref().map(|code| field(&code.ty));
+                let field = code.as_ref().map(|code| field(&types::plain(&code.ty)));
                 self.emit(
                     call,
                     Action::Exit { code: field },

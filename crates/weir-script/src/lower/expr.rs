@@ -28,6 +28,14 @@ impl Operand {
         self.values[0]
     }
 
+    /// With what is true or false as a number.
+    pub(super) fn into_number(self) -> Operand {
+        match self.ty {
+            types::TRUTH => Operand { ty: Type::I64, ..self },
+            _ => self,
+        }
+    }
+
     fn signed(&self) -> bool {
         match self.ty {
             Type::Int { signed } => signed,
@@ -74,6 +82,15 @@ pub(super) fn part(of: &Operand, index: usize) -> Operand {
 
 impl Lowering<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Operand {
+        let mut operand = self.plain_expr(expr);
+        if matches!(operand.ty, Type::Int { .. }) && types::is_truth(expr, &self.checked.known) {
+            operand.ty = types::TRUTH;
+        }
+        operand
+    }
+
+    /// The same, with what is true or false as a number.
+    fn plain_expr(&mut self, expr: &Expr) -> Operand {
         match &expr.kind {
             ExprKind::Int { magnitude, negative: false } => {
                 let signed = *magnitude <= i64::MAX as u64;
@@ -217,7 +234,7 @@ impl Lowering<'_> {
     }
 
     fn unary(&mut self, op: UnaryOp, operand: &Expr) -> Operand {
-        let operand = self.expr(operand);
+        let operand = self.expr(operand).into_number();
         match op {
             UnaryOp::Negate => self.negated(&operand),
             UnaryOp::BitNot => {
@@ -423,6 +440,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn int_binary(&mut self, op: BinaryOp, left: &Operand, right: &Operand) -> Operand {
+        let [left, right] = &[left, right].map(|operand| operand.clone().into_number());
         if let Some(sum) = self.pointer_sum(op, left, right) {
             return sum;
         }

@@ -7,7 +7,7 @@ use weir_event::Type;
 use weir_event::ctype::{Bits, CType, CTypes, TypeId};
 use weir_ir::{BinOp, CmpOp, Op, Value};
 
-use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeBase, TypeName};
+use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeName};
 use crate::check::constant;
 use crate::lower::Lowering;
 use crate::lower::expr::{Operand, part};
@@ -286,11 +286,9 @@ impl Lowering<'_> {
             CType::Int { bytes, signed, .. } => (*bytes, *signed),
             other => unreachable!("the check refuses a cast to {other:?}"),
         };
-        let is_truth =
-            matches!(&name.base, TypeBase::Basic(word) if matches!(word.as_str(), "bool" | "_Bool"));
         let operand = self.number_or_address(operand);
         let to = IntType { bits: 8 * u32::from(bytes), signed };
-        let operand = self.cast_int(to, operand, is_truth);
+        let operand = self.cast_int(to, operand, types::is_truth_name(name));
         Operand::one(operand.value(), Type::Int { signed })
     }
 

@@ -400,7 +400,7 @@ fn names_that_are_not_yet_there() {
     for name in ["args", "kstack", "curtask", "ppid"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
-    for name in ["ksym", "kaddr", "override"] {
+    for name in ["ksym", "kaddr", "uaddr"] {
         check(
             &format!("@ = {name}(arg0)"),
             &format!("`{name}`: not supported by weir yet: the function `{name}`"),
