@@ -249,6 +249,7 @@ impl<'a> Lower<'a> {
             }
             Op::Part { of, offset, bytes } => self.part(*of, (*offset, *bytes), ty),
             Op::UserSymbol { address } => self.user_symbol(*address),
+            Op::StackLength(most) => Held::Reg(self.stack_length(*most)),
             Op::UserStack(form) => Held::Reg(self.user_stack(*form)),
             Op::CallProgram => {
                 let context = self.context();

@@ -37,6 +37,8 @@ pub struct Schema {
     pub events: Vec<schema::Schema>,
     /// Maps are not printed at the end of their own accord.
     pub hides_maps: bool,
+    /// Functions of C++ and Rust have the names that files have for them.
+    pub shows_mangled: bool,
 }
 
 /// What `probe` and `func` print for one attach cookie.

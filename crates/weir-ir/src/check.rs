@@ -418,6 +418,13 @@ impl<'a> FunctionCheck<'a> {
                 self.want_int(*address)?;
                 if result == Some(&Type::Usym) { Ok(()) } else { Err("a symbol of the wrong type".into()) }
             }
+            Op::StackLength(most) => {
+                self.want_probe()?;
+                match most {
+                    1..=STACK_FRAMES_MAX => result_is_int(result),
+                    _ => Err(format!("a stack of {most} frames")),
+                }
+            }
             Op::UserStack(form) => {
                 self.want_probe()?;
                 if result == Some(&Type::Ustack(*form)) {

@@ -26,7 +26,7 @@ impl Op {
             Op::UserSymbol { .. } | Op::Part { .. } | Op::Join(_) | Op::StrLen(_) => Effect::Pure,
             Op::StrFind { .. } | Op::StrCat { .. } | Op::MemCmp { .. } => Effect::Pure,
             // It leaves the stack in a table, which nobody sees but by its number.
-            Op::UserStack(_) => Effect::Reads,
+            Op::UserStack(_) | Op::StackLength(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
             Op::Builtin(
                 Builtin::Nsecs
@@ -112,6 +112,7 @@ impl Op {
             | Op::Str(_)
             | Op::Builtin(_)
             | Op::UserStack(_)
+            | Op::StackLength(_)
             | Op::TextBegins { .. }
             | Op::MayLoop
             | Op::CallProgram => (&[], [None, None]),
@@ -152,6 +153,7 @@ impl Op {
             | Op::Str(_)
             | Op::Builtin(_)
             | Op::UserStack(_)
+            | Op::StackLength(_)
             | Op::TextBegins { .. }
             | Op::MayLoop
             | Op::CallProgram => {}

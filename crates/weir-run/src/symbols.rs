@@ -59,7 +59,10 @@ pub(crate) struct ProcessSymbols {
 impl ProcessSymbols {
     pub(crate) fn new(compiled: &Compiled) -> ProcessSymbols {
         ProcessSymbols {
-            history: RefCell::default(),
+            history: RefCell::new(match compiled.schema.shows_mangled {
+                true => History::mangled(),
+                false => History::default(),
+            }),
             looked: RefCell::default(),
             is_wanted: types(&compiled.schema).any(is_named),
             stacks: compiled.stacks.clone(),

@@ -389,8 +389,8 @@ pub const FUNCTIONS: &[Function] = &[
         name: "len",
         kind: FunctionKind::Len,
         arity: (1, 1),
-        signature: "len(@map)",
-        doc: "How many entries a map with keys has: each is counted, a round of a loop.",
+        signature: "len(@map), len(ustack)",
+        doc: "How many entries a map with keys has: each is counted, a round of a loop. How many frames a stack has.",
     },
     Function {
         name: "clear",
@@ -728,6 +728,10 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ),
     ("max_cat_bytes", "Bytes of a file that `cat` prints (1 to 1048576; 10240)."),
     ("print_maps_on_exit", "Whether all maps are printed at the end: `true` or `false` (true)."),
+    (
+        "cpp_demangle",
+        "Whether `usym` and `ustack` have names of C++ and Rust as people write them: `true` or `false` (true).",
+    ),
     ("stack_mode", "How stacks are printed that say nothing of it: `bpftrace`, `perf` or `raw` (bpftrace)."),
     (
         "missing_probes",

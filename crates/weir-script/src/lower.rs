@@ -60,6 +60,7 @@ pub(crate) fn lower(file: &SourceFile, expanded: &Expanded, checked: &Checked) -
         types,
         events: Vec::new(),
         hides_maps: !checked.prints_maps,
+        shows_mangled: !checked.demangles,
     };
     let Checked { max_map_keys, missing_probes, max_loop_iterations, .. } = *checked;
     Module { functions, schema, max_map_keys, missing_probes, max_loop_iterations }

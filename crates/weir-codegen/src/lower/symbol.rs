@@ -27,6 +27,22 @@ impl<'a> Lower<'a> {
         Held::Memory(object)
     }
 
+    /// The stack itself goes to memory that nobody reads.
+    pub(super) fn stack_length(&mut self, most: u32) -> Reg {
+        let (context, found) = (self.context(), self.label());
+        let object = self.object(8 * most);
+        let room = Arg::Imm((8 * most) as i32);
+        self.call(helper::GET_STACK, &[Arg::Reg(context), Arg::Object(object), room, Arg::Imm(USER_STACK)]);
+        self.touch(object);
+        let length = self.fresh();
+        self.mov(length, R0);
+        self.branch(jmp::JSGE, length, Src::Imm(0), found);
+        self.mov_imm(length, 0);
+        self.insts.push(Inst::Label(found));
+        self.alu(alu::RSH, length, Src::Imm(3));
+        length
+    }
+
     pub(super) fn user_stack(&mut self, form: StackForm) -> Reg {
         // SANITY: `Maps::of` has seen every stack of the module.
         let first = self.maps.stacks_of(form.frames).expect("a table for each depth");

@@ -62,6 +62,7 @@ impl<'a> Parser<'a> {
                 self.module.missing_probes = found.ok_or_else(fault)?.0;
             }
             "hides_maps" => self.module.schema.hides_maps = true,
+            "shows_mangled" => self.module.schema.shows_mangled = true,
             "map" => {
                 let map = self.map_schema()?;
                 self.module.schema.maps.push(map);
@@ -476,6 +477,7 @@ impl<'a> Parser<'a> {
                 Ok(Op::Part { of: self.value()?, offset, bytes })
             }
             "user_symbol" => Ok(Op::UserSymbol { address: self.value()? }),
+            "stack_length" => Ok(Op::StackLength(self.number()?)),
             "user_stack" => Ok(Op::UserStack(self.stack_form()?)),
             "may_loop" => Ok(Op::MayLoop),
             "call_program" => Ok(Op::CallProgram),

@@ -29,6 +29,9 @@ fn write_module(out: &mut String, module: &Module) -> FmtResult {
     if schema.hides_maps {
         writeln!(out, "hides_maps")?;
     }
+    if schema.shows_mangled {
+        writeln!(out, "shows_mangled")?;
+    }
     for map in &schema.maps {
         writeln!(out, "map {}", Shown(map))?;
     }
@@ -245,6 +248,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
             write!(out, "{} {slot} {}", if *ends { "text_is" } else { "text_begins" }, Quoted(text))
         }
         Op::UserSymbol { address } => write!(out, "user_symbol {}", Shown(address)),
+        Op::StackLength(most) => write!(out, "stack_length {most}"),
         Op::UserStack(form) => write!(out, "user_stack {} {}", form.mode.name(), form.frames),
         Op::MayLoop => out.write_str("may_loop"),
         Op::CallProgram => out.write_str("call_program"),

@@ -451,9 +451,18 @@ impl Checker<'_> {
         let map = match &args[0].kind {
             ExprKind::Map(map) if map.keys.is_empty() => map.clone(),
             _ => {
-                self.look_over(&args[0]);
-                let message = "`len` takes a map without a key";
-                self.error(args[0].span, message, "write `len(@name)`");
+                let ty = self.expr(&args[0]);
+                let is_written = stack_of(&args[0]).is_some();
+                let (message, hint) = match ty {
+                    Ty::Unknown => return Ty::Value(Type::I64),
+                    Ty::Value(Type::Ustack(_)) if is_written => return Ty::Value(Type::I64),
+                    Ty::Value(Type::Ustack(_)) => (
+                        "not supported by weir yet: `len` of a stack that is kept",
+                        "write `len(ustack)` where it is taken, and keep that",
+                    ),
+                    _ => ("`len` takes a map without a key, or `ustack`", "write `len(@name)`"),
+                };
+                self.error(args[0].span, message, hint);
                 return Ty::Value(Type::I64);
             }
         };
@@ -557,6 +566,15 @@ impl Checker<'_> {
         if !matches!(arg.kind, ExprKind::Map(_)) {
             self.expr(arg);
         }
+    }
+}
+
+/// The arguments of a stack, if the expression is one as it is written.
+pub(crate) fn stack_of(expr: &Expr) -> Option<&[Expr]> {
+    match &expr.kind {
+        ExprKind::Name(name) if builtin::is_stack(name) => Some(&[]),
+        ExprKind::Call { function, args } if builtin::is_stack(&function.text) => Some(args),
+        _ => None,
     }
 }
 

@@ -39,6 +39,9 @@ impl Checker<'_> {
             {
                 self.loaded(memory::Place { id, is_held: false }, expr)
             }
+            ExprKind::Name(name) if name == "args" && !self.kernel_events.contains_key(&self.clause) => {
+                self.all_fields(expr.span)
+            }
             ExprKind::Name(name) if builtin::is_stack(name) => self.ustack(expr.span, &[]),
             ExprKind::Name(name) => self.name(name, expr.span),
             ExprKind::Variable(name) => self.variable(name, expr.span),
@@ -184,6 +187,9 @@ impl Checker<'_> {
             }
             return Ty::Unknown;
         };
+        if *left == types::TRUTH && *right == types::TRUTH && op.is_bitwise() {
+            return Ty::Value(types::TRUTH);
+        }
         let [left, right] = [left, right].map(|ty| if *ty == types::TRUTH { &Type::I64 } else { ty });
         if let Some(ty) = self.pointer_types(op, span, left, right) {
             return ty;

@@ -462,6 +462,7 @@ impl Checker<'_> {
             Some(Operand::Object(place)) => self.size(place.id, operand.span),
             Some(Operand::Pointer(_)) => Some(8),
             Some(Operand::Other(types::TRUTH)) => Some(1),
+            Some(Operand::Other(Type::Str { bytes })) => Some(self.exact_bytes(operand).unwrap_or(bytes)),
             Some(Operand::Other(ty)) => Some(ty.bytes()),
             None => None,
         };
@@ -489,15 +490,19 @@ impl Checker<'_> {
         self.learn_size(expr, Some(offset))
     }
 
+    /// Bytes of a string that a type's name says.
+    pub(super) fn declared_bytes(&self, name: &TypeName) -> Option<u32> {
+        match name.suffixes.as_slice() {
+            _ if name.base != TypeBase::Name("string".to_string()) => None,
+            [] => Some(self.settings.max_strlen),
+            [TypeSuffix::Array(bytes)] => Some(*bytes),
+            _ => None,
+        }
+    }
+
     /// A type that a variable is declared with.
     pub(super) fn declared(&mut self, name: &TypeName) -> Option<Type> {
-        if name.base == TypeBase::Name("string".to_string())
-            && let Some(bytes) = match name.suffixes.as_slice() {
-                [] => Some(self.settings.max_strlen),
-                [TypeSuffix::Array(bytes)] => Some(*bytes),
-                _ => None,
-            }
-        {
+        if let Some(bytes) = self.declared_bytes(name) {
             let (least, most) = (1, limits::MAX_STRLEN_RANGE.1 as u32);
             if !(least..=most).contains(&bytes) {
                 let message = format!("a string of {bytes} bytes: it has {least} to {most}");

@@ -46,6 +46,10 @@ impl Checker<'_> {
                     let id = self.types.add(CType::Pointer(to));
                     self.of_c(id)
                 }
+                Operand::Other(ty @ Type::Str { bytes }) => {
+                    let bytes = self.exact_bytes(value).unwrap_or(bytes);
+                    TypeInfo { base: base_name(&ty), full: format!("string[{bytes}]") }
+                }
                 Operand::Other(ty) => {
                     let full = self.full_name(&ty, self.bits_of(value));
                     TypeInfo { base: base_name(&ty), full }

@@ -5,7 +5,7 @@ use weir_ir::{Builtin, MapId, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind, Prints};
-use crate::check::{constant, constant_string, stack_form};
+use crate::check::{constant, constant_string, stack_form, stack_of};
 use crate::format::conversions;
 use crate::lower::Lowering;
 use crate::lower::expr::Operand;
@@ -64,6 +64,11 @@ impl Lowering<'_> {
                 let had = self.blocks.value(Op::MapHas { map, key: key.clone() }, Type::I64);
                 self.blocks.effect(Op::MapDelete { map, key });
                 Operand::one(had, Type::I64)
+            }
+            Some(FunctionKind::Len) if let Some(args) = stack_of(&args[0]) => {
+                // SANITY: the check refuses other arguments.
+                let form = stack_form(args, &self.checked.known).expect("a checked stack has a form");
+                Operand::one(self.blocks.value(Op::StackLength(form.frames), Type::I64), Type::I64)
             }
             Some(FunctionKind::Len) => {
                 let map = self.map_id(&map_arg(&args[0]).name.text);

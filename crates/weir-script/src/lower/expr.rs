@@ -102,6 +102,9 @@ impl Lowering<'_> {
             ExprKind::Double(value) => self.double(*value),
             ExprKind::Str(text) => self.string(text, None),
             ExprKind::Name(name) if let Some(value) = self.named(name) => value,
+            ExprKind::Name(_) if let Some(names) = self.checked.whole_args.get(&expr.span.start) => {
+                record(names.iter().map(|name| (name.clone(), self.field(expr, name))).collect())
+            }
             ExprKind::Name(name) if builtin::is_stack(name) => self.ustack(&[]),
             ExprKind::Name(name) => self.builtin(name),
             ExprKind::Variable(name) => {
@@ -149,16 +152,18 @@ impl Lowering<'_> {
                 let tuple = self.expr(tuple);
                 part(&tuple, *index as usize)
             }
-            ExprKind::Field(name) => {
-                // SANITY: the check refuses a field that the clause's events have not.
-                let argument = self.target.fields.get(name).cloned().expect("a checked field is there");
-                let operand = self.static_argument(&argument);
-                match self.checked.field_types.get(&expr.span.start) {
-                    Some(ty) => Operand { ty: ty.clone(), ..operand },
-                    None => operand,
-                }
-            }
+            ExprKind::Field(name) => self.field(expr, name),
             ExprKind::Invalid => unreachable!("a script with a fault is not lowered"),
+        }
+    }
+
+    fn field(&mut self, expr: &Expr, name: &str) -> Operand {
+        // SANITY: the check refuses a field that the clause's events have not.
+        let argument = self.target.fields.get(name).cloned().expect("a checked field is there");
+        let operand = self.static_argument(&argument);
+        match self.checked.field_types.get(&(expr.span.start, name.to_string())) {
+            Some(ty) => Operand { ty: ty.clone(), ..operand },
+            None => operand,
         }
     }
 
@@ -440,6 +445,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn int_binary(&mut self, op: BinaryOp, left: &Operand, right: &Operand) -> Operand {
+        let are_truths = [left, right].iter().all(|operand| operand.ty == types::TRUTH) && op.is_bitwise();
         let [left, right] = &[left, right].map(|operand| operand.clone().into_number());
         if let Some(sum) = self.pointer_sum(op, left, right) {
             return sum;
@@ -450,7 +456,8 @@ impl Lowering<'_> {
             IntOp::Bin(op) => Op::Bin(op, left.value(), right.value()),
             IntOp::Cmp(op) => Op::Cmp(op, left.value(), right.value()),
         };
-        Operand::one(self.blocks.value(op, ty.clone()), ty)
+        let shown = if are_truths { types::TRUTH } else { ty.clone() };
+        Operand::one(self.blocks.value(op, ty), shown)
     }
 
     /// `func == "malloc"`: at run time a name is a cookie, so the text becomes the cookies that have this name.

@@ -228,3 +228,53 @@ fn scripts_send_signals_to_the_process_they_are_in() {
         assert!(said.contains("`signal` is an unsafe function being used in safe mode"), "{said}");
     }
 }
+
+const PARAMETERS: &str = r#"
+    struct point { int x, y; };
+    enum color { RED, BLUE };
+    __attribute__((noipa)) long draw(const char *name, int n, struct point *at, unsigned short u, enum color c, char sign)
+    { return name[0] + n + at->x + u + c + sign; }
+    __attribute__((noipa)) long outer(struct point *at) { long sum = draw("it", -5, at, 65535, BLUE, 'x'); __asm__ volatile(""); return sum + 1; }
+    int main(void) { struct point at = { 7, 8 }; return outer(&at) == 0; }
+"#;
+
+#[test]
+fn all_arguments_are_one_value() {
+    let program =
+        target::build("whole-args", Source::Text(PARAMETERS), &["-O1", "-g", "-fno-omit-frame-pointer"]);
+    let script = r#"
+        uprobe:APP:draw {
+            $a = args;
+            printf("%s %d %d %d %d\n", str($a.name), $a.n, args.at->y, $a.u, $a.c);
+            printf("%d\n", $a.at->x);
+            print((args.n, 1));
+            @kept[args] = len(ustack);
+            @two = len(ustack(2));
+            printf("all: ");
+            print(args);
+        }
+    "#;
+    let out = testkit::paths::fresh("whole-args", "out");
+    let traced = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", "-q", "-e", &script.replace("APP", &testkit::paths::quoted(&program)), "-o"])
+        .arg(&out)
+        .args(["-c", &testkit::paths::quoted(&program)])
+        .output()
+        .unwrap();
+    let printed = fs::read_to_string(&out).unwrap_or_default();
+    let said = String::from_utf8_lossy(&traced.stderr);
+    for line in [
+        "it -5 8 65535 1\n",
+        "\n7\n",
+        "(-5, 1)\n",
+        "@two: 2\n",
+        ".n = -5, .at = 0x",
+        ".u = 65535, .c = 1, .sign = 120 }",
+    ] {
+        assert!(printed.contains(line), "{line:?} not in:\n{printed}{said}");
+    }
+    let kept: Vec<&str> = printed.lines().filter(|line| line.starts_with("@kept[{ .name = 0x")).collect();
+    let [kept] = kept[..] else { panic!("{printed}") };
+    let frames: u32 = kept.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!((2..=20).contains(&frames), "{kept}");
+}
