@@ -102,6 +102,8 @@ pub enum Type {
 pub enum Word {
     /// `true` or `false`.
     Truth,
+    /// A value of an enumeration, which the schema's table of C types has.
+    Enum(TypeId),
     /// An error of the system: `No such file or directory`.
     Errno,
     /// `SIGTERM`.
@@ -174,6 +176,10 @@ impl StackMode {
 
 /// Most frames of a stack (the kernel's PERF_MAX_STACK_DEPTH).
 pub const STACK_FRAMES_MAX: u32 = 127;
+
+/// Where code can be: nothing is mapped on the first page, nor where the kernel is. A chain of frame pointers that leads through functions without them
+/// ends in other words, as a rule in small numbers.
+pub const CODE_ADDRESSES: std::ops::Range<u64> = 4096..1 << 47;
 
 /// Tables that the stacks of one depth are kept in. A stack whose place in the first is taken by another goes to the next.
 pub const STACK_TABLES: u32 = 3;

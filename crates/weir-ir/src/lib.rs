@@ -350,7 +350,7 @@ pub enum Op {
         limit: Option<Value>,
     },
     /// So many bytes of an `Object`, from `offset` on: as an integer of 1, 2, 4 or 8 bytes, zero-extended; as a string, which ends at the
-    /// first NUL or with them; or as an `Object`.
+    /// first NUL or with them; or as an `Object`. Of a string one character, as an integer.
     Part {
         of: Value,
         offset: u32,

@@ -142,6 +142,7 @@ impl Spec {
     pub(crate) fn write(&self, out: &mut Vec<u8>, arg: &Value, texts: Texts) {
         let number = match arg {
             Value::Pointer(bits) => &Value::Int { bits: *bits, signed: false },
+            Value::Enum(bits, _) if self.conversion != 's' => &Value::Int { bits: *bits, signed: true },
             Value::Truth(holds) if self.conversion != 's' => {
                 &Value::Int { bits: u64::from(*holds), signed: true }
             }
@@ -177,7 +178,12 @@ impl Spec {
             }
             (
                 _,
-                Value::Tuple(_) | Value::Truth(_) | Value::Pointer(_) | Value::Array(_) | Value::Record(_),
+                Value::Tuple(_)
+                | Value::Truth(_)
+                | Value::Enum(..)
+                | Value::Pointer(_)
+                | Value::Array(_)
+                | Value::Record(_),
             ) => {
                 let mut text = Vec::new();
                 // SANITY: writing into a Vec does not fail.

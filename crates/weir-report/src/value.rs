@@ -19,6 +19,8 @@ pub enum Value {
     },
     /// A number that prints as `true` or `false`.
     Truth(bool),
+    /// A value of an enumeration, and its name.
+    Enum(u64, String),
     /// An address.
     Pointer(u64),
     /// The bits of a floating-point number.
@@ -55,6 +57,7 @@ impl Value {
         match self {
             Value::Int { bits, signed: true } => Some(i128::from(*bits as i64)),
             Value::Int { bits, signed: false } | Value::Pointer(bits) => Some(i128::from(*bits)),
+            Value::Enum(bits, _) => Some(i128::from(*bits as i64)),
             Value::Truth(_)
             | Value::Double(_)
             | Value::Str(_)
@@ -91,7 +94,8 @@ impl Value {
             | Value::Buffer(_)
             | Value::Stack { .. }
             | Value::Pointer(_)
-            | Value::Truth(_)) => other,
+            | Value::Truth(_)
+            | Value::Enum(..)) => other,
             Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(|part| part.divided(div)).collect()),
             other @ (Value::Array(_) | Value::Record(_)) => other,
         }

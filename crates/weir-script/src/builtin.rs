@@ -558,7 +558,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::SignalName,
         arity: (1, 1),
         signature: "signal_name(n)",
-        doc: "The name of a signal: `SIGTERM`.",
+        doc: "What strsignal(3) says of a signal: `Terminated`.",
     },
     Function {
         name: "syscall_name",

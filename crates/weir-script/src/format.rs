@@ -39,7 +39,9 @@ impl Conversion {
     pub(crate) fn takes(self, ty: &Type) -> bool {
         match ty {
             Type::Int { .. } | Type::Pointer(_) => INTEGERS.contains(self.letter),
-            Type::Word(Word::Truth) => [INTEGERS, STRINGS].iter().any(|all| all.contains(self.letter)),
+            Type::Word(Word::Truth | Word::Enum(_)) => {
+                [INTEGERS, STRINGS].iter().any(|all| all.contains(self.letter))
+            }
             Type::Double => DOUBLES.contains(self.letter),
             Type::Str { .. }
             | Type::Probe

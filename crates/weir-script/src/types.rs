@@ -81,14 +81,22 @@ pub(crate) fn int_op(op: BinaryOp, left_signed: bool, right_signed: bool) -> (In
     }
 }
 
+/// Of a number, and of what is as large.
+pub(crate) const NUMBER_BYTES: u32 = 8;
+
 /// `true` or `false`.
 pub(crate) const TRUTH: Type = Type::Word(Word::Truth);
 
-/// A pointer, or what is true or false, taken as a number.
+/// It is a number wherever one is wanted, and has a name when it is printed.
+pub(crate) fn is_named_number(ty: &Type) -> bool {
+    matches!(ty, Type::Word(Word::Truth | Word::Enum(_)))
+}
+
+/// A pointer, or a number with a name, taken as a number.
 pub(crate) fn plain(ty: &Type) -> Type {
     match ty {
         Type::Pointer(_) => Type::U64,
-        Type::Word(Word::Truth) => Type::I64,
+        Type::Word(Word::Truth | Word::Enum(_)) => Type::I64,
         other => other.clone(),
     }
 }
@@ -98,8 +106,17 @@ pub(crate) fn object(bytes: u32) -> Type {
     Type::Object { ty: CTypes::VOID, bytes }
 }
 
+/// The type of a number that has a name by the way it is written.
+pub(crate) fn named_number(expr: &Expr, known: &Known) -> Option<Type> {
+    if is_truth(expr, known) {
+        return Some(TRUTH);
+    }
+    let ExprKind::Name(name) = &expr.kind else { return None };
+    known.declarations.enumeration_of(name).map(|of| Type::Word(Word::Enum(of)))
+}
+
 /// Whether an expression is true or false by the way it is written. Comparisons and the like are numbers up to bpftrace 0.23.
-pub(crate) fn is_truth(expr: &Expr, known: &Known) -> bool {
+fn is_truth(expr: &Expr, known: &Known) -> bool {
     match &expr.kind {
         ExprKind::Name(name) => matches!(name.as_str(), "true" | "false"),
         ExprKind::Cast { ty, .. } => is_truth_name(ty),
@@ -136,12 +153,13 @@ pub(crate) fn in_ir(ty: &Type) -> Type {
 /// is, and a pointer where a number is. False if the two are different kinds.
 pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
     match (place, value) {
-        // What is not always true or false is a number.
-        (place @ &mut TRUTH, Type::Int { .. }) => {
+        // What does not always have such a name is a number.
+        (place, value) if is_named_number(place) && *place != *value => {
+            let is_number = is_named_number(value) || matches!(value, Type::Int { .. });
             *place = Type::I64;
-            true
+            is_number
         }
-        (Type::Int { .. }, &TRUTH)
+        (Type::Int { .. }, Type::Word(Word::Truth | Word::Enum(_)))
         | (Type::Int { .. }, Type::Int { .. })
         | (Type::Double, Type::Double)
         | (Type::Probe, Type::Probe)
@@ -174,8 +192,11 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
 pub(crate) fn join(left: &Type, right: &Type) -> Option<Type> {
     match (left, right) {
         (Type::Int { signed: a }, Type::Int { signed: b }) => Some(Type::Int { signed: *a && *b }),
-        (Type::Int { signed }, &TRUTH) | (&TRUTH, Type::Int { signed }) => {
-            Some(Type::Int { signed: *signed })
+        (left, right) if left != right && (is_named_number(left) || is_named_number(right)) => {
+            match (plain(left), plain(right)) {
+                (Type::Int { signed: a }, Type::Int { signed: b }) => Some(Type::Int { signed: a && b }),
+                _ => None,
+            }
         }
         (Type::Int { .. }, Type::Pointer(to)) => Some(Type::Pointer(*to)),
         (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
@@ -251,6 +272,7 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
         Type::Str { .. } => "string".to_string(),
         Type::Word(word) => match word {
             Word::Truth => "bool",
+            Word::Enum(of) => return types.name(*of),
             Word::Errno => "error name",
             Word::Signal => "signal name",
             Word::Syscall => "system call name",

@@ -603,6 +603,9 @@ impl<'a> Parser<'a> {
             "ustack" => Ok(Type::Ustack(self.stack_form()?)),
             "word" => {
                 let word = self.word()?;
+                if word == "enum" {
+                    return Ok(Type::Word(Word::Enum(TypeId(self.number()?))));
+                }
                 if word == "time" {
                     return Ok(Type::Word(Word::Time { format: self.text()? }));
                 }

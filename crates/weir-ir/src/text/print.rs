@@ -337,6 +337,7 @@ impl Display for Shown<&Type> {
             Type::Buffer { bytes } => write!(out, "buf{bytes}"),
             Type::Pointer(to) => write!(out, "ptr{}", to.0),
             Type::Word(Word::Time { format }) => write!(out, "word time {}", Quoted(format)),
+            Type::Word(Word::Enum(of)) => write!(out, "word enum {}", of.0),
             Type::Word(word) => {
                 let name = Word::NAMES.iter().find(|(known, _)| known == word).map_or("?", |(_, name)| name);
                 write!(out, "word {name}")

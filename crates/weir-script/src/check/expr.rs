@@ -19,12 +19,14 @@ use weir_source::nearest;
 impl Checker<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Ty {
         match self.plain_expr(expr) {
-            Ty::Value(Type::Int { .. }) if types::is_truth(expr, self.known) => Ty::Value(types::TRUTH),
+            Ty::Value(ty @ Type::Int { .. }) => {
+                Ty::Value(types::named_number(expr, self.known).unwrap_or(ty))
+            }
             ty => ty,
         }
     }
 
-    /// The same, with what is true or false as a number.
+    /// The same, with what has a name by the way it is written as a number.
     fn plain_expr(&mut self, expr: &Expr) -> Ty {
         match &expr.kind {
             ExprKind::Int { magnitude, negative } => {
@@ -137,7 +139,7 @@ impl Checker<'_> {
     pub(super) fn integer_of(&mut self, ty: Type, span: Span, what: &str) -> Option<bool> {
         match ty {
             Type::Int { signed } => Some(signed),
-            types::TRUTH => Some(true),
+            ref ty if types::is_named_number(ty) => Some(true),
             Type::Pointer(_) => Some(false),
             other => {
                 let message = format!("{what} takes an integer, not {}", describe_one(&other, &self.types));
@@ -190,7 +192,7 @@ impl Checker<'_> {
         if *left == types::TRUTH && *right == types::TRUTH && op.is_bitwise() {
             return Ty::Value(types::TRUTH);
         }
-        let [left, right] = [left, right].map(|ty| if *ty == types::TRUTH { &Type::I64 } else { ty });
+        let [left, right] = [left, right].map(|ty| if types::is_named_number(ty) { &Type::I64 } else { ty });
         if let Some(ty) = self.pointer_types(op, span, left, right) {
             return ty;
         }

@@ -20,6 +20,7 @@ impl Checker<'_> {
             Operand::Other(Type::Int { signed }) => {
                 CType::Int { bytes: (self.bits_of(value) / 8) as u8, signed, is_char: false }
             }
+            Operand::Other(Type::Word(Word::Enum(of))) => return Some(of),
             Operand::Other(types::TRUTH) => CType::Int { bytes: 1, signed: false, is_char: false },
             Operand::Other(Type::Double) => CType::Float { bytes: 8 },
             Operand::Other(other) => {
@@ -109,7 +110,7 @@ impl Checker<'_> {
 /// As bpftrace names kinds of types.
 fn base_name(ty: &Type) -> &'static str {
     match ty {
-        Type::Int { .. } => "int",
+        Type::Int { .. } | Type::Word(Word::Enum(_)) => "int",
         Type::Double => "double",
         Type::Pointer(_) => "pointer",
         Type::Object { .. } => "c_type",

@@ -28,10 +28,10 @@ impl Operand {
         self.values[0]
     }
 
-    /// With what is true or false as a number.
+    /// With what has a name as a number.
     pub(super) fn into_number(self) -> Operand {
         match self.ty {
-            types::TRUTH => Operand { ty: Type::I64, ..self },
+            ref ty if types::is_named_number(ty) => Operand { ty: Type::I64, ..self },
             _ => self,
         }
     }
@@ -83,13 +83,15 @@ pub(super) fn part(of: &Operand, index: usize) -> Operand {
 impl Lowering<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Operand {
         let mut operand = self.plain_expr(expr);
-        if matches!(operand.ty, Type::Int { .. }) && types::is_truth(expr, &self.checked.known) {
-            operand.ty = types::TRUTH;
+        if matches!(operand.ty, Type::Int { .. })
+            && let Some(ty) = types::named_number(expr, &self.checked.known)
+        {
+            operand.ty = ty;
         }
         operand
     }
 
-    /// The same, with what is true or false as a number.
+    /// The same, with what has a name by the way it is written as a number.
     fn plain_expr(&mut self, expr: &Expr) -> Operand {
         match &expr.kind {
             ExprKind::Int { magnitude, negative: false } => {
