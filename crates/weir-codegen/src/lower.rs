@@ -13,7 +13,7 @@
 //! - scratch memory is claimed in the last block that every use of it, and every return after it, passes
 //!
 //! Files: [`build`] the words, [`string`] strings, [`search`] what looks for one in another, puts two together or goes over them byte by byte, [`map`] map operations, [`aggregate`] aggregations ([`series`] those by time), [`emit`]
-//! records, [`record`] those of whole events, [`matching`] automata, [`symbol`] addresses and stacks that are named later, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
+//! records, [`record`] those of whole events, [`matching`] automata, [`signal`] signals, [`symbol`] addresses and stacks that are named later, [`hits`] what a probe's program counts before all else, [`scratch`] where scratch memory begins and ends.
 
 mod aggregate;
 mod build;
@@ -25,6 +25,7 @@ pub(crate) mod record;
 mod scratch;
 mod search;
 mod series;
+mod signal;
 mod string;
 mod symbol;
 
@@ -95,6 +96,8 @@ struct Lower<'a> {
     context: Option<Reg>,
     /// Rounds that the run has left in all its loops, if it has some.
     rounds: Option<Reg>,
+    /// The signal that is to be sent, if the function sends some: see [`signal`].
+    signal: Option<Reg>,
     /// The 4-byte key 0 of scalar per-CPU maps.
     zero_key: Option<ObjectId>,
     /// By block: the key 0 is stored on every path to its end.
@@ -148,6 +151,7 @@ impl<'a> Lower<'a> {
             uses: uses(function),
             context: None,
             rounds: None,
+            signal: None,
             zero_key: None,
             zero_key_stored: vec![true; function.blocks.len()],
             padded: HashSet::new(),
@@ -216,6 +220,7 @@ impl<'a> Lower<'a> {
                 self.insts.push(Inst::CallKernel(kfunc::SESSION_COOKIE));
                 self.store(Place::Reg(R0, 0), value);
             }
+            Op::Signal { number, to_thread } => self.signal(*number, *to_thread),
             Op::Emit { action, args } => self.emit(*action, args),
             Op::Record { event, args } => self.record(*event, args),
             other => unreachable!("{other:?} has a result"),
@@ -244,6 +249,7 @@ impl<'a> Lower<'a> {
             }
             Op::Part { of, offset, bytes } => self.part(*of, (*offset, *bytes), ty),
             Op::UserSymbol { address } => self.user_symbol(*address),
+            Op::StackLength(most) => Held::Reg(self.stack_length(*most)),
             Op::UserStack(form) => Held::Reg(self.user_stack(*form)),
             Op::CallProgram => {
                 let context = self.context();

@@ -15,6 +15,7 @@
 pub mod ctype;
 pub mod recorded;
 pub mod schema;
+pub mod signal;
 
 use crate::ctype::{CTypes, TypeId};
 
@@ -36,6 +37,8 @@ pub struct Schema {
     pub events: Vec<schema::Schema>,
     /// Maps are not printed at the end of their own accord.
     pub hides_maps: bool,
+    /// Functions of C++ and Rust have the names that files have for them.
+    pub shows_mangled: bool,
 }
 
 /// What `probe` and `func` print for one attach cookie.
@@ -97,6 +100,10 @@ pub enum Type {
 /// What a number stands for.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Word {
+    /// `true` or `false`.
+    Truth,
+    /// A value of an enumeration, which the schema's table of C types has.
+    Enum(TypeId),
     /// An error of the system: `No such file or directory`.
     Errno,
     /// `SIGTERM`.
@@ -120,7 +127,8 @@ pub enum Word {
 
 impl Word {
     /// Those without a format, each with its name in the IR's text form.
-    pub const NAMES: [(Word, &'static str); 7] = [
+    pub const NAMES: [(Word, &'static str); 8] = [
+        (Word::Truth, "truth"),
         (Word::Errno, "errno"),
         (Word::Signal, "signal"),
         (Word::Syscall, "syscall"),
@@ -168,6 +176,10 @@ impl StackMode {
 
 /// Most frames of a stack (the kernel's PERF_MAX_STACK_DEPTH).
 pub const STACK_FRAMES_MAX: u32 = 127;
+
+/// Where code can be: nothing is mapped on the first page, nor where the kernel is. A chain of frame pointers that leads through functions without them
+/// ends in other words, as a rule in small numbers.
+pub const CODE_ADDRESSES: std::ops::Range<u64> = 4096..1 << 47;
 
 /// Tables that the stacks of one depth are kept in. A stack whose place in the first is taken by another goes to the next.
 pub const STACK_TABLES: u32 = 3;

@@ -803,8 +803,10 @@ impl<'a> Reader<'a> {
         };
         let sizes: &[u8] = if attributes.is_packed { &[1, 2, 4] } else { &[4] };
         let bytes = sizes.iter().copied().find(|bytes| fits(*bytes)).unwrap_or(8);
+        let names: Vec<String> = labels.iter().map(|(label, _)| label.clone()).collect();
         let labels = labels.into_iter().map(|(label, value)| (label, value as i64)).collect();
         let ty = self.types().add(CType::Enum(Enum { name: name.clone(), bytes, signed, labels }));
+        self.declarations.enumerations.extend(names.into_iter().map(|label| (label, ty)));
         if word.is_some() {
             self.declarations.tags.insert(name, ty);
         }

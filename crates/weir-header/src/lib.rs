@@ -34,6 +34,8 @@ pub struct Declarations {
     tags: HashMap<String, TypeId>,
     /// Names of enumerations' values.
     enumerators: BTreeMap<String, i128>,
+    /// The enumerations that they are of.
+    enumerations: BTreeMap<String, TypeId>,
     /// Macros that stand for one value.
     macros: BTreeMap<String, Constant>,
     /// All other macros.
@@ -84,6 +86,12 @@ impl Declarations {
         }
         let value = self.enumerators.get(name).map(|value| Named::Number(*value));
         value.or_else(|| self.texts.get(name).map(|text| Named::Other(text)))
+    }
+
+    /// The enumeration that a name is a value of.
+    pub fn enumeration_of(&self, name: &str) -> Option<TypeId> {
+        let is_macro = self.macros.contains_key(name);
+        self.enumerations.get(name).copied().filter(|_| !is_macro)
     }
 
     /// Names that stand for numbers or text.

@@ -418,6 +418,13 @@ impl<'a> FunctionCheck<'a> {
                 self.want_int(*address)?;
                 if result == Some(&Type::Usym) { Ok(()) } else { Err("a symbol of the wrong type".into()) }
             }
+            Op::StackLength(most) => {
+                self.want_probe()?;
+                match most {
+                    1..=STACK_FRAMES_MAX => result_is_int(result),
+                    _ => Err(format!("a stack of {most} frames")),
+                }
+            }
             Op::UserStack(form) => {
                 self.want_probe()?;
                 if result == Some(&Type::Ustack(*form)) {
@@ -458,6 +465,7 @@ impl<'a> FunctionCheck<'a> {
                 self.want_session()?;
                 self.want_int(*value)
             }
+            Op::Signal { number, .. } => self.want_int(*number),
             Op::Builtin(builtin) => check_builtin(*builtin, result),
             Op::Bin(_, a, b) => {
                 self.want_bits(*a)?;
@@ -515,11 +523,14 @@ impl<'a> FunctionCheck<'a> {
                 }
             }
             Op::Part { of, offset, bytes } => {
-                let Type::Object { bytes: all, .. } = self.function.ty(*of) else {
-                    return Err("only objects have parts".into());
+                let (all, is_text) = match self.function.ty(*of) {
+                    Type::Object { bytes, .. } => (*bytes, false),
+                    Type::Str { bytes } => (*bytes, true),
+                    _ => return Err("only objects and strings have parts".into()),
                 };
-                let is_inside = offset.checked_add(*bytes).is_some_and(|end| end <= *all);
+                let is_inside = offset.checked_add(*bytes).is_some_and(|end| end <= all);
                 match result {
+                    _ if is_text && *bytes != 1 => Err("a string has characters alone".into()),
                     Some(Type::Int { .. }) if is_inside && matches!(bytes, 1 | 2 | 4 | 8) => Ok(()),
                     Some(Type::Double | Type::Probe | Type::Func | Type::Ustack(_))
                         if is_inside && *bytes == 8 =>

@@ -350,7 +350,7 @@ pub enum Op {
         limit: Option<Value>,
     },
     /// So many bytes of an `Object`, from `offset` on: as an integer of 1, 2, 4 or 8 bytes, zero-extended; as a string, which ends at the
-    /// first NUL or with them; or as an `Object`.
+    /// first NUL or with them; or as an `Object`. Of a string one character, as an integer.
     Part {
         of: Value,
         offset: u32,
@@ -390,6 +390,8 @@ pub enum Op {
     },
     /// The stack of the traced process at the probe, of the form that its result type, `Ustack`, has.
     UserStack(StackForm),
+    /// How many frames that stack has, at most so many: an integer.
+    StackLength(u32),
     /// 1 if the run may begin another round of a loop, which it then has; 0 if it has had as many as it may, in all its loops
     /// together. Every round asks.
     MayLoop,
@@ -440,6 +442,11 @@ pub enum Op {
     SetSessionCookie {
         value: Value,
     },
+    /// Sends this signal to the process in which the program runs, or to its thread, by the end of the run.
+    Signal {
+        number: Value,
+        to_thread: bool,
+    },
     /// Writes a record for the action; `args` are its fields in order (a tuple field: one value per part).
     Emit {
         action: ActionId,
@@ -454,7 +461,7 @@ pub enum Op {
     },
 }
 
-/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate, SetSessionCookie, Emit and Record.
+/// An instruction; `result` is None exactly for MapSet, MapDelete, Aggregate, SetSessionCookie, Signal, Emit and Record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Inst {
     pub result: Option<Value>,

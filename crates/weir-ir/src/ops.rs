@@ -26,7 +26,7 @@ impl Op {
             Op::UserSymbol { .. } | Op::Part { .. } | Op::Join(_) | Op::StrLen(_) => Effect::Pure,
             Op::StrFind { .. } | Op::StrCat { .. } | Op::MemCmp { .. } => Effect::Pure,
             // It leaves the stack in a table, which nobody sees but by its number.
-            Op::UserStack(_) => Effect::Reads,
+            Op::UserStack(_) | Op::StackLength(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
             Op::Builtin(
                 Builtin::Nsecs
@@ -53,6 +53,7 @@ impl Op {
             | Op::MapDelete { .. }
             | Op::Aggregate { .. }
             | Op::SetSessionCookie { .. }
+            | Op::Signal { .. }
             | Op::MayLoop
             | Op::CallProgram
             | Op::Emit { .. }
@@ -68,6 +69,7 @@ impl Op {
                 | Op::MapDelete { .. }
                 | Op::Aggregate { .. }
                 | Op::SetSessionCookie { .. }
+                | Op::Signal { .. }
                 | Op::Emit { .. }
                 | Op::Record { .. }
         )
@@ -110,6 +112,7 @@ impl Op {
             | Op::Str(_)
             | Op::Builtin(_)
             | Op::UserStack(_)
+            | Op::StackLength(_)
             | Op::TextBegins { .. }
             | Op::MayLoop
             | Op::CallProgram => (&[], [None, None]),
@@ -126,7 +129,8 @@ impl Op {
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
-            | Op::SetSessionCookie { value } => (&[], [Some(*value), None]),
+            | Op::SetSessionCookie { value }
+            | Op::Signal { number: value, .. } => (&[], [Some(*value), None]),
             Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
                 (&[], [Some(*address), *limit])
             }
@@ -149,6 +153,7 @@ impl Op {
             | Op::Str(_)
             | Op::Builtin(_)
             | Op::UserStack(_)
+            | Op::StackLength(_)
             | Op::TextBegins { .. }
             | Op::MayLoop
             | Op::CallProgram => {}
@@ -168,7 +173,8 @@ impl Op {
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
-            | Op::SetSessionCookie { value } => see(value),
+            | Op::SetSessionCookie { value }
+            | Op::Signal { number: value, .. } => see(value),
             Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
                 see(address);
                 limit.iter_mut().for_each(see);
@@ -233,6 +239,11 @@ impl Function {
     /// The type of a value. Panics if the function has no such value.
     pub fn ty(&self, value: Value) -> &Type {
         &self.types[value.0 as usize]
+    }
+
+    /// It sends signals to the process in which it runs.
+    pub fn sends_signals(&self) -> bool {
+        self.blocks.iter().flat_map(|block| &block.insts).any(|inst| matches!(inst.op, Op::Signal { .. }))
     }
 }
 

@@ -35,7 +35,7 @@
 //!
 //! Operations: `int N`, `reg N`, `slot N`, `read_int BYTES a`, `str "…"`, builtins by name, arithmetic and comparisons by name with two values,
 //! `streq a, b`, `strne a, b` (and of either `first N`: N bytes), `read_str a`, `read_str a, limit`, `get @m[k]`, `has @m[k]`, `set @m[k], v`, `add_to @m[k], v`,
-//! `set_session_cookie v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`, `record N(v, …)`, `call_program`, `may_loop`. `value v7: u64` gives a type to a value that nothing
+//! `set_session_cookie v`, `signal v`, `signal_thread v`, `delete @m[k]`, `aggregate @m[k], v`, `emit N(v, …)`, `record N(v, …)`, `call_program`, `may_loop`. `value v7: u64` gives a type to a value that nothing
 //! defines. A `;` begins a comment. Line ends are spaces. Types: `i64 u64 strN probe func (T, …)`.
 //!
 //! Parsing checks the grammar and the bounds that keep memory small; what the text means is [`check`](crate::check)'s.

@@ -198,6 +198,10 @@ fn compare_keys(left: &Option<Value>, right: &Option<Value>) -> Ordering {
 fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Int { bits: left, .. }, Value::Int { bits: right, .. }) => left.cmp(right),
+        (Value::Truth(left), Value::Truth(right)) => left.cmp(right),
+        (Value::Enum(..) | Value::Int { .. }, Value::Enum(..) | Value::Int { .. }) => {
+            left.number().cmp(&right.number())
+        }
         (Value::Pointer(left), Value::Pointer(right)) => left.cmp(right),
         (Value::Str(left), Value::Str(right)) => left.cmp(right),
         (Value::Stack { frames: left, .. }, Value::Stack { frames: right, .. }) => left.cmp(right),

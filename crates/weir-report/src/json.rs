@@ -106,6 +106,7 @@ fn json_bucket(bucket: &Bucket) -> String {
 fn key_text(key: &Value) -> Vec<u8> {
     match key {
         Value::Str(text) => text.clone(),
+        Value::Enum(_, name) => name.clone().into_bytes(),
         Value::Buffer(bytes) => text::buffer(bytes, Bytes::Mixed).into_bytes(),
         Value::Stack { frames, is_indented } => text::stack(frames, *is_indented, KEY_INDENT, Texts::Raw),
         Value::Tuple(parts) => {
@@ -113,6 +114,7 @@ fn key_text(key: &Value) -> Vec<u8> {
                 .iter()
                 .map(|part| match part {
                     Value::Str(text) => text.clone(),
+                    Value::Enum(_, name) => name.clone().into_bytes(),
                     Value::Buffer(bytes) => text::buffer(bytes, Bytes::Mixed).into_bytes(),
                     Value::Stack { frames, is_indented } => {
                         text::stack(frames, *is_indented, KEY_INDENT, Texts::Raw)
@@ -129,12 +131,14 @@ fn key_text(key: &Value) -> Vec<u8> {
             text
         }
         Value::Pointer(address) => format!("{address:#x}").into_bytes(),
-        Value::Int { .. } | Value::Double(_) => json_value(key).into_bytes(),
+        Value::Int { .. } | Value::Truth(_) | Value::Double(_) => json_value(key).into_bytes(),
     }
 }
 
 fn json_value(value: &Value) -> String {
     match value {
+        Value::Truth(holds) => holds.to_string(),
+        Value::Enum(bits, _) => (*bits as i64).to_string(),
         Value::Int { bits, signed: true } => (*bits as i64).to_string(),
         Value::Int { bits, signed: false } => bits.to_string(),
         Value::Pointer(address) => quoted(format!("{address:#x}").as_bytes()),

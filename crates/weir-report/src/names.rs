@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use weir_event::ctype::CTypes;
+use weir_event::ctype::{CType, CTypes};
 use weir_event::{SiteName, StackForm, StackId, StackMode, Word};
 
 use crate::value::Value;
@@ -114,8 +114,18 @@ impl Names<'_> {
     /// What a number stands for; the number where it is none of those.
     pub fn word(&self, of: &Word, value: u64) -> Value {
         let name = match of {
+            Word::Truth if value <= 1 => return Value::Truth(value == 1),
+            Word::Truth => None,
+            Word::Enum(of) => {
+                let label = match self.types.get(*of) {
+                    CType::Enum(of) => of.labels.iter().find(|(_, known)| *known == value as i64),
+                    _ => None,
+                };
+                let Some((label, _)) = label else { return Value::int(value as i64) };
+                return Value::Enum(value, label.clone());
+            }
             Word::Errno => words::error(value),
-            Word::Signal => words::signal(value).map(str::to_owned),
+            Word::Signal => Some(words::signal(value)),
             Word::Syscall => isa::native::syscall(value).map(str::to_owned),
             Word::Mac => Some(words::mac(value)),
             Word::User => u32::try_from(value).ok().and_then(|id| self.symbols.user(id)),

@@ -130,6 +130,10 @@ impl Spec {
     pub(crate) fn write(&self, out: &mut Vec<u8>, arg: &Value, texts: Texts) {
         let number = match arg {
             Value::Pointer(bits) => &Value::Int { bits: *bits, signed: false },
+            Value::Enum(bits, _) if self.conversion != 's' => &Value::Int { bits: *bits, signed: true },
+            Value::Truth(holds) if self.conversion != 's' => {
+                &Value::Int { bits: u64::from(*holds), signed: true }
+            }
             other => other,
         };
         match (self.conversion, number) {
@@ -160,7 +164,15 @@ impl Spec {
                 let length = self.precision.unwrap_or(text.len()).min(text.len());
                 self.pad(out, &text[..length]);
             }
-            (_, Value::Tuple(_) | Value::Pointer(_) | Value::Array(_) | Value::Record(_)) => {
+            (
+                _,
+                Value::Tuple(_)
+                | Value::Truth(_)
+                | Value::Enum(..)
+                | Value::Pointer(_)
+                | Value::Array(_)
+                | Value::Record(_),
+            ) => {
                 let mut text = Vec::new();
                 // SANITY: writing into a Vec does not fail.
                 text::write_value(&mut text, arg, 0, texts).expect("memory takes writes");

@@ -138,6 +138,8 @@ fn write_key(out: &mut dyn Write, key: &Value) -> io::Result<()> {
 
 pub(crate) fn write_value(out: &mut dyn Write, value: &Value, indent: usize, texts: Texts) -> io::Result<()> {
     match value {
+        Value::Truth(holds) => write!(out, "{holds}"),
+        Value::Enum(_, name) => out.write_all(name.as_bytes()),
         Value::Int { bits, signed: true } => write!(out, "{}", *bits as i64),
         Value::Int { bits, signed: false } => write!(out, "{bits}"),
         Value::Pointer(address) => write!(out, "{address:#x}"),

@@ -17,6 +17,10 @@ pub enum Value {
         bits: u64,
         signed: bool,
     },
+    /// A number that prints as `true` or `false`.
+    Truth(bool),
+    /// A value of an enumeration, and its name.
+    Enum(u64, String),
     /// An address.
     Pointer(u64),
     /// The bits of a floating-point number.
@@ -53,7 +57,9 @@ impl Value {
         match self {
             Value::Int { bits, signed: true } => Some(i128::from(*bits as i64)),
             Value::Int { bits, signed: false } | Value::Pointer(bits) => Some(i128::from(*bits)),
-            Value::Double(_)
+            Value::Enum(bits, _) => Some(i128::from(*bits as i64)),
+            Value::Truth(_)
+            | Value::Double(_)
             | Value::Str(_)
             | Value::Buffer(_)
             | Value::Stack { .. }
@@ -84,7 +90,12 @@ impl Value {
             }
             Value::Double(bits) if div == 1 => Value::Double(bits),
             Value::Double(bits) => Value::Double((f64::from_bits(bits) / div as f64).to_bits()),
-            other @ (Value::Str(_) | Value::Buffer(_) | Value::Stack { .. } | Value::Pointer(_)) => other,
+            other @ (Value::Str(_)
+            | Value::Buffer(_)
+            | Value::Stack { .. }
+            | Value::Pointer(_)
+            | Value::Truth(_)
+            | Value::Enum(..)) => other,
             Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(|part| part.divided(div)).collect()),
             other @ (Value::Array(_) | Value::Record(_)) => other,
         }

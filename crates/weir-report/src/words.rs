@@ -2,17 +2,29 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The signals that have names, from 1 on (signal(7), on all machines but MIPS, PA-RISC and SPARC).
+/// What strsignal(3) says of the signals from 1 on.
 #[rustfmt::skip]
 const SIGNALS: [&str; 31] = [
-    "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1", "SIGSEGV",
-    "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN",
-    "SIGTTOU", "SIGURG", "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS",
+    "Hangup", "Interrupt", "Quit", "Illegal instruction", "Trace/breakpoint trap", "Aborted", "Bus error",
+    "Floating point exception", "Killed", "User defined signal 1", "Segmentation fault",
+    "User defined signal 2", "Broken pipe", "Alarm clock", "Terminated", "Stack fault", "Child exited",
+    "Continued", "Stopped (signal)", "Stopped", "Stopped (tty input)", "Stopped (tty output)",
+    "Urgent I/O condition", "CPU time limit exceeded", "File size limit exceeded", "Virtual timer expired",
+    "Profiling timer expired", "Window changed", "I/O possible", "Power failure", "Bad system call",
 ];
 
-/// The name of a signal.
-pub(crate) fn signal(number: u64) -> Option<&'static str> {
-    SIGNALS.get(usize::try_from(number.checked_sub(1)?).ok()?).copied()
+/// The first signal without a meaning of its own (glibc keeps two for itself), and the last.
+const REAL_TIME: (u64, u64) = (34, 64);
+
+/// What a signal's number means.
+pub(crate) fn signal(number: u64) -> String {
+    let known = number.checked_sub(1).and_then(|index| SIGNALS.get(usize::try_from(index).ok()?));
+    match (known, number) {
+        (Some(known), _) => (*known).to_owned(),
+        (None, number) if number > REAL_TIME.1 => "N/A".to_owned(),
+        (None, number) if number >= REAL_TIME.0 => format!("Real-time signal {}", number - REAL_TIME.0),
+        (None, number) => format!("Unknown signal {number}"),
+    }
 }
 
 /// What strerror(3) says of an error's number.
@@ -43,8 +55,11 @@ mod tests {
 
     #[test]
     fn numbers_have_the_system_s_names() {
-        let signals = [0, 9, 31, 32].map(signal);
-        assert_eq!(signals, [None, Some("SIGKILL"), Some("SIGSYS"), None]);
+        let signals = [0, 9, 31, 32, 34, 64, 65, u64::MAX].map(signal);
+        let want =
+            ["Unknown signal 0", "Killed", "Bad system call", "Unknown signal 32", "Real-time signal 0"];
+        assert_eq!(signals[..5], want);
+        assert_eq!(signals[5..], ["Real-time signal 30", "N/A", "N/A"]);
         assert_eq!(error(2).as_deref(), Some("No such file or directory"));
         assert_eq!(error(0).as_deref(), Some("Success"));
         assert_eq!(mac(0x0605_04ab_0201), "01:02:AB:04:05:06");

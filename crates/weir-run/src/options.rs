@@ -62,6 +62,8 @@ pub struct Options {
     pub checks_alone: bool,
     /// The script may have weir act on the system: `system`.
     pub allows_unsafe: bool,
+    /// Comparisons print as `true` and `false`, as from bpftrace 0.24 on; else as 1 and 0.
+    pub has_truths: bool,
     /// Headers that are included before the script.
     pub headers: Vec<String>,
     /// Where `~` and rootless containers are looked for; none: nowhere.
@@ -116,6 +118,7 @@ impl Default for Options {
             header_folders: Vec::new(),
             checks_alone: false,
             allows_unsafe: false,
+            has_truths: false,
             headers: Vec::new(),
             home: std::env::var_os("HOME").map(PathBuf::from),
         }

@@ -77,6 +77,7 @@ impl Given {
             settings: self.options.settings.clone(),
             named: self.options.named.clone(),
             allows_unsafe: self.options.allows_unsafe,
+            has_truths: self.options.has_truths,
             has_command: self.options.command.is_some(),
             checks_kernel: self.options.checks_alone,
             ..weir_script::Options::default()

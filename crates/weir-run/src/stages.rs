@@ -39,11 +39,13 @@ pub(crate) fn back(
 ) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
     let compiled = weir_codegen::compile_calling(module, options, callee)
         .map_err(|error| Failure::Refused(anyhow!(error)))?;
-    let verify = |(program, declared): (_, &Vec<_>)| {
-        let limits = weir_verifier::Limits::default().with_declared(declared);
+    let verify = |((program, function), declared): ((_, &weir_ir::Function), &Vec<_>)| {
+        let mut limits = weir_verifier::Limits::default().with_declared(declared);
+        // A front end lets only a script send signals that may act on the system.
+        limits.allow_changes = function.sends_signals();
         weir_verifier::verify(program, &compiled.object.maps, &limits)
     };
-    let programs = compiled.object.programs.iter().zip(&compiled.declared);
+    let programs = compiled.object.programs.iter().zip(&module.functions).zip(&compiled.declared);
     let verified: Result<Vec<_>, _> = programs.map(verify).collect();
     let verified = verified.map_err(|rejection| match callee {
         // A program of our own compiler that the verifier refuses is our bug; it does not run all the same.

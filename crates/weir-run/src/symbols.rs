@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use weir_codegen::Compiled;
-use weir_event::{Action, MapValue, Schema, StackId, StackMode, Type, Word};
+use weir_event::{Action, CODE_ADDRESSES, MapValue, Schema, StackId, StackMode, Type, Word};
 use weir_probe::target;
 use weir_report::{Seen, Symbol};
 use weir_symbols::VirtAddr;
@@ -59,7 +59,10 @@ pub(crate) struct ProcessSymbols {
 impl ProcessSymbols {
     pub(crate) fn new(compiled: &Compiled) -> ProcessSymbols {
         ProcessSymbols {
-            history: RefCell::default(),
+            history: RefCell::new(match compiled.schema.shows_mangled {
+                true => History::mangled(),
+                false => History::default(),
+            }),
             looked: RefCell::default(),
             is_wanted: types(&compiled.schema).any(is_named),
             stacks: compiled.stacks.clone(),
@@ -264,10 +267,8 @@ fn cgroup_path(number: u64) -> Option<String> {
     None
 }
 
-/// Whether code can be there. A chain of frame pointers that leads through functions without them ends in other words, as a rule in small numbers;
-/// nothing is mapped on the first page, nor where the kernel is.
 fn is_plausible(address: u64) -> bool {
-    (4096..1 << 47).contains(&address)
+    CODE_ADDRESSES.contains(&address)
 }
 
 /// The types of everything that a script may print.

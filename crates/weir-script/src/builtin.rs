@@ -62,6 +62,9 @@ pub enum FunctionKind {
     Strcontains,
     Strerror,
     SignalName,
+    Signal {
+        to_thread: bool,
+    },
     SyscallName,
     Strftime,
     Ntop,
@@ -95,14 +98,33 @@ pub enum Is {
 }
 
 impl FunctionKind {
+    /// It is true or false.
+    pub(crate) fn gives_truth(self) -> bool {
+        matches!(
+            self,
+            FunctionKind::HasKey | FunctionKind::Delete | FunctionKind::Strcontains | FunctionKind::Is(_)
+        )
+    }
+
     /// It is an expression, and no statement of its own.
     pub(crate) fn gives_value(self) -> bool {
         use FunctionKind::{
-            Assert, Clear, Delete, Exit, Fail, Join, Print, Printf, StaticAssert, Time, Zero,
+            Assert, Clear, Delete, Exit, Fail, Join, Print, Printf, Signal, StaticAssert, Time, Zero,
         };
         !matches!(
             self,
-            Printf(_) | Print | Join | Delete | Clear | Zero | Exit | Time | Assert | StaticAssert | Fail
+            Printf(_)
+                | Signal { .. }
+                | Print
+                | Join
+                | Delete
+                | Clear
+                | Zero
+                | Exit
+                | Time
+                | Assert
+                | StaticAssert
+                | Fail
         )
     }
 }
@@ -315,6 +337,20 @@ pub const FUNCTIONS: &[Function] = &[
         doc: "Has the shell run the text as a command when weir reads the record, waits for it, and prints its output; with `--unsafe` alone.",
     },
     Function {
+        name: "signal",
+        kind: FunctionKind::Signal { to_thread: false },
+        arity: (1, 1),
+        signature: "signal(\"SIGNAME\"), signal(n)",
+        doc: "Sends the signal to the traced process, when the clause is over or the next signal is sent; with `--unsafe` alone.",
+    },
+    Function {
+        name: "signal_thread",
+        kind: FunctionKind::Signal { to_thread: true },
+        arity: (1, 1),
+        signature: "signal_thread(\"SIGNAME\"), signal_thread(n)",
+        doc: "The same to the thread that the clause runs in.",
+    },
+    Function {
         name: "print",
         kind: FunctionKind::Print,
         arity: (1, 3),
@@ -353,8 +389,8 @@ pub const FUNCTIONS: &[Function] = &[
         name: "len",
         kind: FunctionKind::Len,
         arity: (1, 1),
-        signature: "len(@map)",
-        doc: "How many entries a map with keys has: each is counted, a round of a loop.",
+        signature: "len(@map), len(ustack)",
+        doc: "How many entries a map with keys has: each is counted, a round of a loop. How many frames a stack has.",
     },
     Function {
         name: "clear",
@@ -522,7 +558,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::SignalName,
         arity: (1, 1),
         signature: "signal_name(n)",
-        doc: "The name of a signal: `SIGTERM`.",
+        doc: "What strsignal(3) says of a signal: `Terminated`.",
     },
     Function {
         name: "syscall_name",
@@ -692,6 +728,10 @@ pub const SETTINGS: &[(&str, &str)] = &[
     ),
     ("max_cat_bytes", "Bytes of a file that `cat` prints (1 to 1048576; 10240)."),
     ("print_maps_on_exit", "Whether all maps are printed at the end: `true` or `false` (true)."),
+    (
+        "cpp_demangle",
+        "Whether `usym` and `ustack` have names of C++ and Rust as people write them: `true` or `false` (true).",
+    ),
     ("stack_mode", "How stacks are printed that say nothing of it: `bpftrace`, `perf` or `raw` (bpftrace)."),
     (
         "missing_probes",

@@ -18,6 +18,7 @@ mod expr;
 mod field;
 mod inline;
 mod kernel;
+mod length;
 mod map;
 mod memory;
 mod network;
@@ -39,7 +40,7 @@ use crate::config::{self, Settings};
 use crate::limits;
 use crate::types::{TypeInfo, describe};
 
-pub(crate) use crate::check::call::stack_form;
+pub(crate) use crate::check::call::{stack_form, stack_of};
 pub(crate) use crate::check::constant::{Known, Parameter, constant, constant_string, parameter};
 
 /// A script that is sound. Only [`check`] makes one.
@@ -58,7 +59,9 @@ pub(crate) struct Checked {
     /// What names of types mean, by their starts.
     pub(crate) type_ids: HashMap<u32, TypeId>,
     /// Types of `args.name` that are pointers, by their starts.
-    pub(crate) field_types: HashMap<u32, Type>,
+    pub(crate) field_types: HashMap<(u32, String), Type>,
+    /// The names in `args` where it stands alone, by its start.
+    pub(crate) whole_args: HashMap<u32, Vec<String>>,
     /// Of `sizeof` and `offsetof`, by their starts.
     pub(crate) sizes: HashMap<u32, u64>,
     /// What `typeinfo` says, by its start.
@@ -75,6 +78,7 @@ pub(crate) struct Checked {
     pub(crate) max_map_keys: u32,
     pub(crate) max_cat_bytes: u32,
     pub(crate) prints_maps: bool,
+    pub(crate) demangles: bool,
     pub(crate) max_loop_iterations: u32,
     pub(crate) missing_probes: MissingProbes,
 }
@@ -115,6 +119,7 @@ pub(crate) fn check(
         named: options.named.clone(),
         has_command: options.has_command,
         allows_unsafe: options.allows_unsafe,
+        has_truths: options.has_truths,
         declarations,
         cpus: world.cpus(),
         stack_mode: settings.stack_mode,
@@ -185,6 +190,7 @@ pub(crate) fn check(
         types: checker.types,
         type_ids: checker.type_ids,
         field_types: checker.field_types,
+        whole_args: checker.whole_args,
         sizes: checker.sizes,
         infos: checker.infos,
         results: checker.results,
@@ -196,6 +202,7 @@ pub(crate) fn check(
         max_map_keys: settings.max_map_keys,
         max_cat_bytes: settings.max_cat_bytes,
         prints_maps: settings.prints_maps,
+        demangles: settings.demangles,
         max_loop_iterations: settings.max_loop_iterations,
         missing_probes: settings.missing_probes,
     };
@@ -465,9 +472,12 @@ pub(crate) struct Checker<'a> {
     /// What names of types mean, by their starts.
     type_ids: HashMap<u32, TypeId>,
     /// Types of `args.name` that are pointers, by their starts.
-    field_types: HashMap<u32, Type>,
+    field_types: HashMap<(u32, String), Type>,
+    whole_args: HashMap<u32, Vec<String>>,
     /// Of `sizeof` and `offsetof`, by their starts.
     sizes: HashMap<u32, u64>,
+    /// Bytes of the strings that variables and maps keep.
+    lengths: HashMap<length::Holder, u32>,
     /// What `typeinfo` says, by its start.
     infos: HashMap<u32, TypeInfo>,
     results: HashMap<u32, Type>,
@@ -550,7 +560,9 @@ impl<'a> Checker<'a> {
             types: known.declarations.types.clone(),
             type_ids: HashMap::new(),
             field_types: HashMap::new(),
+            whole_args: HashMap::new(),
             sizes: HashMap::new(),
+            lengths: HashMap::new(),
             infos: HashMap::new(),
             results: HashMap::new(),
             statics: HashMap::new(),

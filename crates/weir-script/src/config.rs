@@ -8,7 +8,6 @@ use crate::Options;
 use crate::ast::{Config, ConfigEntry, ExprKind};
 use crate::builtin::SETTINGS;
 use crate::limits;
-use crate::unsupported::{self, Kind};
 use weir_source::nearest;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,6 +17,7 @@ pub(crate) struct Settings {
     pub max_probes: u64,
     pub max_cat_bytes: u32,
     pub prints_maps: bool,
+    pub demangles: bool,
     pub stack_mode: StackMode,
     /// 0: not set.
     pub max_loop_iterations: u32,
@@ -37,6 +37,7 @@ pub(crate) fn settings(
         max_probes: limits::MAX_PROBES_DEFAULT,
         max_cat_bytes: 10_240,
         prints_maps: true,
+        demangles: true,
         stack_mode: StackMode::Bpftrace,
         max_loop_iterations: 0,
         missing_probes: MissingProbes::Error,
@@ -124,6 +125,8 @@ fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<
             number(limits::MAX_LOOP_ITERATIONS_RANGE).map(|n| settings.max_loop_iterations = n as u32)
         }
         "print_maps_on_exit" => truth(given).map(|truth| settings.prints_maps = truth),
+        "cpp_demangle" => truth(given).map(|truth| settings.demangles = truth),
+        "no_cpp_demangle" => truth(given).map(|truth| settings.demangles = !truth),
         "stack_mode" => stack_mode(given).map(|mode| settings.stack_mode = mode),
         name if WITHOUT_MEANING.contains(&name) => match given {
             Given::Other => Err(Wanted { text: "a number or a word".to_owned(), example: "1".to_owned() }),
@@ -135,7 +138,7 @@ fn set(name: &str, given: &Given<'_>, settings: &mut Settings) -> Option<Result<
 }
 
 /// Settings of bpftrace's that are about LLVM, the kernel's verifier, its ring or its way to look up symbols: weir has nothing that they set.
-pub(crate) const WITHOUT_MEANING: [&str; 19] = [
+pub(crate) const WITHOUT_MEANING: [&str; 20] = [
     "cache_user_symbols",
     "lazy_symbolication",
     "license",
@@ -146,6 +149,7 @@ pub(crate) const WITHOUT_MEANING: [&str; 19] = [
     "on_stack_limit",
     "perf_rb_pages",
     "show_debug_info",
+    "str_trunc_trailer",
     "symbol_source",
     "unstable_addr",
     "unstable_import_statement",
@@ -184,9 +188,6 @@ fn missing(given: &Given<'_>) -> Result<MissingProbes, Wanted> {
 }
 
 fn unknown(entry: &ConfigEntry, name: &str) -> Diagnostic {
-    if let Some(row) = unsupported::find(Kind::Setting, name) {
-        return Diagnostic::error(entry.key.span, row.message()).with_hint(row.hint);
-    }
     let names = || SETTINGS.iter().map(|(name, _)| *name);
     let hint = match nearest(name, names()) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -3,7 +3,7 @@
 //! `%[-+ #0]*[width][.precision][hlLjzt]*conversion`, as bpftrace takes it. Every conversion is one that the
 //! report can print; what is not known is an error here, not text in the output.
 
-use weir_event::Type;
+use weir_event::{Type, Word};
 
 /// One `%…` that takes an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,6 +39,9 @@ impl Conversion {
     pub(crate) fn takes(self, ty: &Type) -> bool {
         match ty {
             Type::Int { .. } | Type::Pointer(_) => INTEGERS.contains(self.letter),
+            Type::Word(Word::Truth | Word::Enum(_)) => {
+                [INTEGERS, STRINGS].iter().any(|all| all.contains(self.letter))
+            }
             Type::Double => DOUBLES.contains(self.letter),
             Type::Str { .. }
             | Type::Probe

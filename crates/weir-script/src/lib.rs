@@ -53,6 +53,8 @@ pub struct Options {
     pub has_command: bool,
     /// The script may have weir act on the system.
     pub allows_unsafe: bool,
+    /// Comparisons and the like are true or false, as from bpftrace 0.24 on; else 1 or 0.
+    pub has_truths: bool,
     /// Headers that are read before the script's own C text.
     pub headers: Vec<String>,
     /// Settings of the `config` block by their names, as bpftrace has them in its environment.
@@ -70,6 +72,7 @@ impl Default for Options {
             named: Vec::new(),
             has_command: false,
             allows_unsafe: false,
+            has_truths: false,
             headers: Vec::new(),
             settings: Vec::new(),
             checks_kernel: false,

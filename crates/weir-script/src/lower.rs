@@ -21,7 +21,7 @@ mod text;
 use std::collections::HashMap;
 
 use weir_event::ctype::CTypes;
-use weir_event::{Action, MapSchema, MapValue, Schema, Type};
+use weir_event::{Action, MapSchema, MapValue, Schema, Type, Word};
 use weir_ir::{ActionId, Function, MapId, Module};
 use weir_source::SourceFile;
 
@@ -60,6 +60,7 @@ pub(crate) fn lower(file: &SourceFile, expanded: &Expanded, checked: &Checked) -
         types,
         events: Vec::new(),
         hides_maps: !checked.prints_maps,
+        shows_mangled: !checked.demangles,
     };
     let Checked { max_map_keys, missing_probes, max_loop_iterations, .. } = *checked;
     Module { functions, schema, max_map_keys, missing_probes, max_loop_iterations }
@@ -74,7 +75,7 @@ fn shows_objects(actions: &[Action], maps: &[MapSchema]) -> bool {
         _ => None,
     });
     let mut leaves = fields.chain(keys).chain(values).flat_map(weir_ir::leaves);
-    leaves.any(|leaf| matches!(leaf, Type::Object { .. }))
+    leaves.any(|leaf| matches!(leaf, Type::Object { .. } | Type::Word(Word::Enum(_))))
 }
 
 /// The actions of the module. A call that is lowered for two functions is one action.

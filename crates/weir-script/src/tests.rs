@@ -36,7 +36,7 @@ fn words(part: &str) -> BTreeSet<&'static str> {
         "SHORT_PROBES" => kinds().filter(|name| name.len() <= 2).collect(),
         "FUNCTIONS" => FUNCTIONS.iter().map(|row| row.name).chain(others(Kind::Function)).collect(),
         "AGGREGATIONS" => AGGREGATIONS.iter().map(|row| row.name).collect(),
-        "SETTINGS" => SETTINGS.iter().map(|row| row.0).chain(others(Kind::Setting)).collect(),
+        "SETTINGS" => SETTINGS.iter().map(|row| row.0).collect(),
         "VARIABLES" => {
             let stacks = FUNCTIONS.iter().map(|row| row.name).filter(|name| builtin::is_stack(name));
             VARIABLES.iter().map(|row| row.name).chain(others(Kind::Builtin)).chain(stacks).collect()

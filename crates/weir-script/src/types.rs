@@ -11,7 +11,9 @@ use weir_event::ctype::CTypes;
 use weir_event::{MapValue, Type, Word};
 use weir_ir::{BinOp, CmpOp};
 
-use crate::ast::BinaryOp;
+use crate::ast::{BinaryOp, Expr, ExprKind, TypeBase, TypeName, UnaryOp};
+use crate::builtin::{self, FunctionKind};
+use crate::check::Known;
 use crate::limits;
 
 /// What the check knows of an expression.
@@ -79,10 +81,22 @@ pub(crate) fn int_op(op: BinaryOp, left_signed: bool, right_signed: bool) -> (In
     }
 }
 
-/// A pointer taken as a number.
+/// Of a number, and of what is as large.
+pub(crate) const NUMBER_BYTES: u32 = 8;
+
+/// `true` or `false`.
+pub(crate) const TRUTH: Type = Type::Word(Word::Truth);
+
+/// It is a number wherever one is wanted, and has a name when it is printed.
+pub(crate) fn is_named_number(ty: &Type) -> bool {
+    matches!(ty, Type::Word(Word::Truth | Word::Enum(_)))
+}
+
+/// A pointer, or a number with a name, taken as a number.
 pub(crate) fn plain(ty: &Type) -> Type {
     match ty {
         Type::Pointer(_) => Type::U64,
+        Type::Word(Word::Truth | Word::Enum(_)) => Type::I64,
         other => other.clone(),
     }
 }
@@ -90,6 +104,40 @@ pub(crate) fn plain(ty: &Type) -> Type {
 /// Bytes of no further type.
 pub(crate) fn object(bytes: u32) -> Type {
     Type::Object { ty: CTypes::VOID, bytes }
+}
+
+/// The type of a number that has a name by the way it is written.
+pub(crate) fn named_number(expr: &Expr, known: &Known) -> Option<Type> {
+    if is_truth(expr, known) {
+        return Some(TRUTH);
+    }
+    let ExprKind::Name(name) = &expr.kind else { return None };
+    known.declarations.enumeration_of(name).map(|of| Type::Word(Word::Enum(of)))
+}
+
+/// Whether an expression is true or false by the way it is written. Comparisons and the like are numbers up to bpftrace 0.23.
+fn is_truth(expr: &Expr, known: &Known) -> bool {
+    match &expr.kind {
+        ExprKind::Name(name) => matches!(name.as_str(), "true" | "false"),
+        ExprKind::Cast { ty, .. } => is_truth_name(ty),
+        ExprKind::Unary { op: UnaryOp::Not, .. } => known.has_truths,
+        ExprKind::Binary { op, .. } => known.has_truths && (op.is_comparison() || op.is_logical()),
+        ExprKind::Call { function, args } => match builtin::function(&function.text).map(|row| row.kind) {
+            Some(FunctionKind::Getopt) => match args.get(1) {
+                None => true,
+                Some(default) => is_truth(default, known),
+            },
+            Some(kind) => known.has_truths && kind.gives_truth(),
+            None => false,
+        },
+        _ => false,
+    }
+}
+
+/// C's type of what is true or false.
+pub(crate) fn is_truth_name(name: &TypeName) -> bool {
+    let is_bool = |word: &str| matches!(word, "bool" | "_Bool");
+    name.suffixes.is_empty() && matches!(&name.base, TypeBase::Basic(word) if is_bool(word))
 }
 
 /// The type of a value of the IR, where pointers and words are numbers, and addresses bytes.
@@ -105,7 +153,14 @@ pub(crate) fn in_ir(ty: &Type) -> Type {
 /// is, and a pointer where a number is. False if the two are different kinds.
 pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
     match (place, value) {
-        (Type::Int { .. }, Type::Int { .. })
+        // What does not always have such a name is a number.
+        (place, value) if is_named_number(place) && *place != *value => {
+            let is_number = is_named_number(value) || matches!(value, Type::Int { .. });
+            *place = Type::I64;
+            is_number
+        }
+        (Type::Int { .. }, Type::Word(Word::Truth | Word::Enum(_)))
+        | (Type::Int { .. }, Type::Int { .. })
         | (Type::Double, Type::Double)
         | (Type::Probe, Type::Probe)
         | (Type::Func, Type::Func)
@@ -137,6 +192,12 @@ pub(crate) fn unify(place: &mut Type, value: &Type) -> bool {
 pub(crate) fn join(left: &Type, right: &Type) -> Option<Type> {
     match (left, right) {
         (Type::Int { signed: a }, Type::Int { signed: b }) => Some(Type::Int { signed: *a && *b }),
+        (left, right) if left != right && (is_named_number(left) || is_named_number(right)) => {
+            match (plain(left), plain(right)) {
+                (Type::Int { signed: a }, Type::Int { signed: b }) => Some(Type::Int { signed: a && b }),
+                _ => None,
+            }
+        }
         (Type::Int { .. }, Type::Pointer(to)) => Some(Type::Pointer(*to)),
         (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
             a.iter().zip(b).map(|(a, b)| join(a, b)).collect::<Option<Vec<_>>>().map(Type::Tuple)
@@ -210,6 +271,8 @@ pub(crate) fn describe(ty: &Type, types: &CTypes) -> String {
         Type::Double => "double".to_string(),
         Type::Str { .. } => "string".to_string(),
         Type::Word(word) => match word {
+            Word::Truth => "bool",
+            Word::Enum(of) => return types.name(*of),
             Word::Errno => "error name",
             Word::Signal => "signal name",
             Word::Syscall => "system call name",

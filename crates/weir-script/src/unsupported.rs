@@ -7,7 +7,6 @@ pub(crate) enum Kind {
     Function,
     Builtin,
     Probe,
-    Setting,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +22,6 @@ impl Unsupported {
             Kind::Function => format!("the function `{}`", self.name),
             Kind::Builtin => format!("the builtin `{}`", self.name),
             Kind::Probe => format!("`{}` probes", self.name),
-            Kind::Setting => format!("the setting `{}`", self.name),
         };
         format!("not supported by weir yet: {what}")
     }
@@ -47,10 +45,7 @@ const KERNEL: &str =
 const PARENT: &str = "the process does not know it without a system call; `cat(\"/proc/%d/stat\", pid)` prints what the kernel says of it";
 const ADDRESS: &str = "where a symbol lies is another place in each process; take its address from an argument or `reg(\"ip\")`";
 const UNSAFE: &str = "weir does not act on the system it observes";
-const SIGNALS: &str =
-    "with `--unsafe`, `system(\"kill -%d %d\", 9, pid)` has a shell send one when weir reads the record";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
-const ONLY_SETTINGS: &str = "docs/language.md lists the settings";
 
 pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "kprobe", KERNEL_PROBES),
@@ -74,7 +69,11 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Builtin, "ppid", PARENT),
     row(Kind::Builtin, "kstack", STACKS),
     row(Kind::Builtin, "stack", STACKS),
-    row(Kind::Function, "debugf", "use `printf`"),
+    row(
+        Kind::Function,
+        "debugf",
+        "it writes to a pipe of the kernel's; use `printf`, or `warnf`, which says where it stands",
+    ),
     row(Kind::Function, "kaddr", KERNEL),
     row(Kind::Function, "kptr", KERNEL),
     row(Kind::Function, "ksym", KERNEL),
@@ -83,16 +82,12 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Function, "override", UNSAFE),
     row(Kind::Function, "path", KERNEL),
     row(Kind::Function, "percpu_kaddr", KERNEL),
-    row(Kind::Function, "signal", SIGNALS),
     row(Kind::Function, "kfunc_allowed", KERNEL),
     row(Kind::Function, "kfunc_exist", KERNEL),
-    row(Kind::Function, "signal_thread", SIGNALS),
     row(Kind::Function, "skboutput", KERNEL),
     row(Kind::Function, "socket_cookie", KERNEL),
     row(Kind::Function, "uaddr", ADDRESS),
     row(Kind::Function, "unwatch", EVENTS),
     row(Kind::Function, "uptr", "`str(p)` reads the target's memory"),
     row(Kind::Function, "write_user", UNSAFE),
-    row(Kind::Setting, "cpp_demangle", ONLY_SETTINGS),
-    row(Kind::Setting, "str_trunc_trailer", ONLY_SETTINGS),
 ];

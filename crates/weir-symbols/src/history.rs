@@ -74,9 +74,16 @@ pub struct History {
     generations: Generations,
     files: Files,
     perf_maps: PerfMaps,
+    /// Names are as files have them.
+    shows_mangled: bool,
 }
 
 impl History {
+    /// With names as files have them, of C++ and Rust too.
+    pub fn mangled() -> History {
+        History { shows_mangled: true, ..History::default() }
+    }
+
     /// Looks at process `pid`, whose folder in `/proc` is `folder` (of any thread of it that lives), and which has these
     /// mappings at the time `at`. Errors are those of reading the folder: the process has ended.
     pub fn look(&mut self, pid: u32, folder: &Path, mappings: &[Mapping], at: u64) -> io::Result<()> {
@@ -138,7 +145,8 @@ impl History {
         match self.files.names(place.file, file) {
             Ok(names) => match names.at(place.offset) {
                 Some((name, offset)) => {
-                    let name = demangle(name).unwrap_or_else(|| name.to_owned());
+                    let shown = if self.shows_mangled { None } else { demangle(name) };
+                    let name = shown.unwrap_or_else(|| name.to_owned());
                     Resolved::Function { name, offset, module }
                 }
                 None => Resolved::Unnamed { module: Some(module), why: Why::NoFunction },

@@ -417,6 +417,11 @@ impl BinaryOp {
         matches!(self, Eq | Ne | Lt | Le | Gt | Ge)
     }
 
+    /// `&`, `|` and `^`.
+    pub fn is_bitwise(self) -> bool {
+        matches!(self, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor)
+    }
+
     /// `&&` and `||`.
     pub fn is_logical(self) -> bool {
         matches!(self, BinaryOp::LogicalAnd | BinaryOp::LogicalOr)

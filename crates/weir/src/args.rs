@@ -215,7 +215,7 @@ pub(crate) struct Trace {
     #[arg(long = "param", value_name = "NAME[=VALUE]", value_parser = named_parameter)]
     pub(crate) named: Vec<(String, Option<String>)>,
 
-    /// Let the script have weir run commands, with `system`
+    /// Let the script have weir run commands, with `system`, and send signals to what it traces, with `signal`
     #[arg(long = "unsafe")]
     pub(crate) allows_unsafe: bool,
 
@@ -317,6 +317,7 @@ impl Trace {
         options.fuses = !self.no_sessions;
         options.named = self.named.clone();
         options.allows_unsafe = self.allows_unsafe;
+        options.has_truths = self.compat != Compat::V0_23;
         options
     }
 }
@@ -497,10 +498,10 @@ pub(crate) enum Engine {
 /// Versions of bpftrace that print something else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Compat {
-    /// `Attaching 2 probes...`, with the output
+    /// `Attaching 2 probes...`, with the output; comparisons print as 1 and 0
     #[value(name = "0.23")]
     V0_23,
-    /// `Attached 2 probes`, on standard error
+    /// `Attached 2 probes`, on standard error; comparisons print as `true` and `false`
     #[value(name = "0.26")]
     V0_26,
 }

@@ -100,7 +100,7 @@ fn output(path: Option<&Path>, queue: &OnceLock<Queue>) -> Result<Box<dyn Write>
 }
 
 /// Settings that the environment may have, with the names that they had before.
-const OF_ENVIRONMENT: [(&str, &str); 10] = [
+const OF_ENVIRONMENT: [(&str, &str); 12] = [
     ("BPFTRACE_STRLEN", "max_strlen"),
     ("BPFTRACE_MAX_STRLEN", "max_strlen"),
     ("BPFTRACE_MAP_KEYS_MAX", "max_map_keys"),
@@ -110,6 +110,8 @@ const OF_ENVIRONMENT: [(&str, &str); 10] = [
     ("BPFTRACE_MISSING_PROBES", "missing_probes"),
     ("BPFTRACE_PRINT_MAPS_ON_EXIT", "print_maps_on_exit"),
     ("BPFTRACE_STACK_MODE", "stack_mode"),
+    ("BPFTRACE_CPP_DEMANGLE", "cpp_demangle"),
+    ("BPFTRACE_NO_CPP_DEMANGLE", "no_cpp_demangle"),
     ("WEIR_MAX_LOOP_ITERATIONS", "max_loop_iterations"),
 ];
 

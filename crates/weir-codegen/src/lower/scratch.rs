@@ -68,20 +68,27 @@ pub(super) fn finish(mut lower: Lower<'_>, starts: &[usize]) -> Result<Code, Cod
         insts.insert(0, Inst::Mov { dst: context, src: Src::Reg(Reg::Real(1)) });
     }
     if accepts {
-        push_end(&mut insts, lower.accept_label(), scratch, 1);
+        push_end(&mut insts, lower.accept_label(), scratch, &[], 1);
     }
-    push_end(&mut insts, leave, scratch, 0);
+    let mut sent = Vec::new();
+    if let Some(signal) = lower.signal {
+        insts.insert(0, Inst::Mov { dst: signal, src: Src::Imm(0) });
+        lower.send(signal);
+        sent = std::mem::take(&mut lower.insts);
+    }
+    push_end(&mut insts, leave, scratch, &sent, 0);
     let Lower { objects, virtuals, labels, zero_bytes, scratch_bytes, .. } = lower;
     Ok(Code { insts, objects, virtuals, labels, zero_bytes, scratch_bytes })
 }
 
-/// The end of the function with this result, and before it the way there that gives back scratch memory.
-fn push_end(insts: &mut Vec<Inst>, leave: Label, scratch: Option<Reg>, result: i32) {
+/// The end of the function with this result, and before it the way there that gives back scratch memory. `last`: what it does last.
+fn push_end(insts: &mut Vec<Inst>, leave: Label, scratch: Option<Reg>, last: &[Inst], result: i32) {
     if let Some(scratch) = scratch {
         insts.push(Inst::Label(Label(leave.0 + 1)));
         insts.push(Inst::Store { size: size::DW, to: Place::Reg(scratch, 0), src: Src::Imm(0) });
     }
     insts.push(Inst::Label(leave));
+    insts.extend_from_slice(last);
     insts.push(Inst::Mov { dst: R0, src: Src::Imm(result) });
     insts.push(Inst::Exit);
 }

@@ -6,11 +6,12 @@
 
 use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp};
-use weir_event::{STACK_TABLES, StackForm, StackId};
+use weir_event::{CODE_ADDRESSES, STACK_TABLES, StackForm, StackId};
 use weir_ir::Value;
 
 use super::build::Arg;
 use super::{Held, Lower};
+use crate::limits;
 use crate::lir::{Inst, Place, R0, Reg, Src};
 use crate::maps::GLOBAL_NO_STACK;
 
@@ -25,6 +26,27 @@ impl<'a> Lower<'a> {
         self.alu(alu::RSH, R0, Src::Imm(32));
         self.store(Place::Object(object, 8), Src::Reg(R0));
         Held::Memory(object)
+    }
+
+    /// How many addresses of code there are before the first word that is none, which ends the stack when it is printed, too. What the helper has no
+    /// frame for it fills with zeros.
+    pub(super) fn stack_length(&mut self, most: u32) -> Reg {
+        let context = self.context();
+        let (object, length, done) = (self.object(8 * most), self.fresh(), self.label());
+        let room = Arg::Imm((8 * most) as i32);
+        self.call(helper::GET_STACK, &[Arg::Reg(context), Arg::Object(object), room, Arg::Imm(USER_STACK)]);
+        self.mov_imm(length, 0);
+        let range = self.constant((CODE_ADDRESSES.end - CODE_ADDRESSES.start) as i64);
+        self.in_loop(most, limits::UNROLLED_WORDS, [Place::Object(object, 0)], |lower, [from]| {
+            let address = lower.fresh();
+            lower.load(address, from);
+            lower.alu(alu::SUB, address, Src::Imm(CODE_ADDRESSES.start as i32));
+            lower.branch(jmp::JGE, address, Src::Reg(range), done);
+            lower.alu(alu::ADD, length, Src::Imm(1));
+        });
+        self.insts.push(Inst::Label(done));
+        self.touch(object);
+        length
     }
 
     pub(super) fn user_stack(&mut self, form: StackForm) -> Reg {

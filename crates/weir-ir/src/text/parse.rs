@@ -62,6 +62,7 @@ impl<'a> Parser<'a> {
                 self.module.missing_probes = found.ok_or_else(fault)?.0;
             }
             "hides_maps" => self.module.schema.hides_maps = true,
+            "shows_mangled" => self.module.schema.shows_mangled = true,
             "map" => {
                 let map = self.map_schema()?;
                 self.module.schema.maps.push(map);
@@ -476,9 +477,12 @@ impl<'a> Parser<'a> {
                 Ok(Op::Part { of: self.value()?, offset, bytes })
             }
             "user_symbol" => Ok(Op::UserSymbol { address: self.value()? }),
+            "stack_length" => Ok(Op::StackLength(self.number()?)),
             "user_stack" => Ok(Op::UserStack(self.stack_form()?)),
             "may_loop" => Ok(Op::MayLoop),
             "call_program" => Ok(Op::CallProgram),
+            "signal" => Ok(Op::Signal { number: self.value()?, to_thread: false }),
+            "signal_thread" => Ok(Op::Signal { number: self.value()?, to_thread: true }),
             "set_session_cookie" => Ok(Op::SetSessionCookie { value: self.value()? }),
             "streq" | "strne" => {
                 let (a, b) = self.two_values()?;
@@ -599,6 +603,9 @@ impl<'a> Parser<'a> {
             "ustack" => Ok(Type::Ustack(self.stack_form()?)),
             "word" => {
                 let word = self.word()?;
+                if word == "enum" {
+                    return Ok(Type::Word(Word::Enum(TypeId(self.number()?))));
+                }
                 if word == "time" {
                     return Ok(Type::Word(Word::Time { format: self.text()? }));
                 }

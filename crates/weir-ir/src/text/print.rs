@@ -29,6 +29,9 @@ fn write_module(out: &mut String, module: &Module) -> FmtResult {
     if schema.hides_maps {
         writeln!(out, "hides_maps")?;
     }
+    if schema.shows_mangled {
+        writeln!(out, "shows_mangled")?;
+    }
     for map in &schema.maps {
         writeln!(out, "map {}", Shown(map))?;
     }
@@ -245,6 +248,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
             write!(out, "{} {slot} {}", if *ends { "text_is" } else { "text_begins" }, Quoted(text))
         }
         Op::UserSymbol { address } => write!(out, "user_symbol {}", Shown(address)),
+        Op::StackLength(most) => write!(out, "stack_length {most}"),
         Op::UserStack(form) => write!(out, "user_stack {} {}", form.mode.name(), form.frames),
         Op::MayLoop => out.write_str("may_loop"),
         Op::CallProgram => out.write_str("call_program"),
@@ -282,6 +286,10 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::Aggregate { map, key, value: None } => write!(out, "aggregate {}", place(map, key)),
         Op::Aggregate { map, key, value: Some(value) } => {
             write!(out, "aggregate {}, {}", place(map, key), Shown(value))
+        }
+        Op::Signal { number, to_thread } => {
+            let to = if *to_thread { "signal_thread" } else { "signal" };
+            write!(out, "{to} {}", Shown(number))
         }
         Op::SetSessionCookie { value } => write!(out, "set_session_cookie {}", Shown(value)),
         Op::Emit { action, args } => write!(out, "emit {}({})", action.0, List(args.iter().map(Shown))),
@@ -329,6 +337,7 @@ impl Display for Shown<&Type> {
             Type::Buffer { bytes } => write!(out, "buf{bytes}"),
             Type::Pointer(to) => write!(out, "ptr{}", to.0),
             Type::Word(Word::Time { format }) => write!(out, "word time {}", Quoted(format)),
+            Type::Word(Word::Enum(of)) => write!(out, "word enum {}", of.0),
             Type::Word(word) => {
                 let name = Word::NAMES.iter().find(|(known, _)| known == word).map_or("?", |(_, name)| name);
                 write!(out, "word {name}")

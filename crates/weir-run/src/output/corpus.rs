@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A case that is wrong has `-- error` instead, and a line for each fault: where it begins, and what is said. `-- parameters` and a line
-//! with words, and names as `--name=value`, may stand before, and `-- unsafe`, with which a script may act on the system. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
+//! with words, and names as `--name=value`, may stand before, and `-- unsafe`, with which a script may act on the system, and `-- truths`, with which comparisons are
+//! true or false. What is printed at the end (the maps) is part of what is printed. `WEIR_BLESS=1` writes what is found.
 //!
 //! The same for the examples of the docs: a block of `bpftrace`, and what it prints in the block of `text` after it. One that has none is of a process, and
 //! compiled alone.
@@ -43,6 +44,7 @@ struct Case {
     script: String,
     parameters: Vec<String>,
     allows_unsafe: bool,
+    has_truths: bool,
     /// `prints` or `error`.
     kind: String,
     expected: String,
@@ -61,6 +63,7 @@ fn cases(text: &str) -> Vec<Case> {
             script: String::new(),
             parameters: Vec::new(),
             allows_unsafe: false,
+            has_truths: false,
             kind: String::new(),
             expected: String::new(),
         };
@@ -74,6 +77,7 @@ fn cases(text: &str) -> Vec<Case> {
                     }
                 }
                 Some("unsafe") => case.allows_unsafe = true,
+                Some("truths") => case.has_truths = true,
                 _ if at == "script" => case.script += &format!("{line}\n"),
                 _ if at == "parameters" => case.parameters.extend(line.split(' ').map(str::to_owned)),
                 _ => case.expected += &format!("{line}\n"),
@@ -91,7 +95,11 @@ fn text(cases: &[Case]) -> String {
             false => format!("-- parameters\n{}\n", case.parameters.join(" ")),
         };
         let allowed = if case.allows_unsafe { "-- unsafe\n" } else { "" };
-        format!("== {}\n{}{allowed}{parameters}-- {}\n{}", case.name, case.script, case.kind, case.expected)
+        let truths = if case.has_truths { "-- truths\n" } else { "" };
+        format!(
+            "== {}\n{}{allowed}{truths}{parameters}-- {}\n{}",
+            case.name, case.script, case.kind, case.expected
+        )
     };
     cases.iter().map(one).collect()
 }
@@ -190,6 +198,7 @@ fn found(case: &Case) -> (&'static str, String) {
         params,
         named: named.collect(),
         allows_unsafe: case.allows_unsafe,
+        has_truths: case.has_truths,
         ..weir_script::Options::default()
     };
     let module = match stages::front(&source, &options, &world, &mut |_| ()) {

@@ -1,7 +1,7 @@
 //! What is decided before the program runs: `if comptime`, `is_*`, `static_assert` and `fail`.
 
-use weir_event::Type;
 use weir_event::ctype::CType;
+use weir_event::{Type, Word};
 use weir_source::Span;
 
 use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
@@ -98,7 +98,7 @@ impl Checker<'_> {
             Is::Str => is_text || matches!(ty, Some(Type::Str { .. })),
             Is::Array => element.is_some(),
             Is::Ptr => matches!(operand, Operand::Pointer(_)) || matches!(ty, Some(Type::Pointer(_))),
-            Is::Integer => matches!(ty, Some(Type::Int { .. })),
+            Is::Integer => matches!(ty, Some(Type::Int { .. } | Type::Word(Word::Enum(_)))),
             Is::UnsignedInteger => ty == Some(&Type::U64),
         };
         self.sizes.insert(call.span.start, u64::from(holds));

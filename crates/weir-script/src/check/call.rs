@@ -1,6 +1,6 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use weir_event::{RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word};
+use weir_event::{RECORD_HEADER_BYTES, STACK_FRAMES_MAX, StackForm, StackMode, Type, Word, signal};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Expr, ExprKind, MapRef, Name};
@@ -21,7 +21,9 @@ impl Checker<'_> {
                 args.iter().for_each(|arg| self.look_over(arg));
                 return if row.kind.gives_value() { Ty::Unknown } else { Ty::None };
             }
-            if row.kind == FunctionKind::Printf(Prints::Command) && !self.known.allows_unsafe {
+            let acts =
+                matches!(row.kind, FunctionKind::Printf(Prints::Command) | FunctionKind::Signal { .. });
+            if acts && !self.known.allows_unsafe {
                 let message = format!("`{name}` is an unsafe function being used in safe mode");
                 self.error(call.span, &message, "`--unsafe` lets a script act on the system");
             }
@@ -65,6 +67,7 @@ impl Checker<'_> {
                 FunctionKind::Join => self.join(call, args),
                 FunctionKind::Strerror => self.word(name, &args[0], Word::Errno),
                 FunctionKind::SignalName => self.word(name, &args[0], Word::Signal),
+                FunctionKind::Signal { .. } => self.signal(call, name, &args[0]),
                 FunctionKind::SyscallName => self.word(name, &args[0], Word::Syscall),
                 FunctionKind::Strftime => self.strftime(args),
                 FunctionKind::Ntop => self.ntop(args),
@@ -124,6 +127,28 @@ impl Checker<'_> {
             return Ty::Unknown;
         }
         Ty::Value(Type::U64)
+    }
+
+    fn signal(&mut self, call: &Expr, function: &str, number: &Expr) -> Ty {
+        self.in_target(function, call.span);
+        if let Some(name) = constant_string(number, self.known) {
+            if signal::number(name).is_none() {
+                let message = format!("{} is not a valid signal", weir_source::printable(name));
+                let hint = match nearest(&name.to_uppercase(), signal::names()) {
+                    Some(near) => format!("did you mean \"{near}\"?"),
+                    None => "signal(7) lists the names; others are numbers".to_string(),
+                };
+                self.error(number.span, &message, &hint);
+            }
+            return Ty::None;
+        }
+        self.integer(number, &format!("`{function}`"));
+        let in_range = |value: &i128| (1..=i128::from(signal::NUMBER_MAX)).contains(value);
+        if let Some(value) = constant(number, self.known).filter(|value| !in_range(value)) {
+            let message = format!("{value} is not a valid signal, allowed range: [1,{}]", signal::NUMBER_MAX);
+            self.error(number.span, &message, "such as `signal(\"SIGUSR1\")`");
+        }
+        Ty::None
     }
 
     fn usym(&mut self, call: &Expr, address: &Expr) -> Ty {
@@ -426,9 +451,18 @@ impl Checker<'_> {
         let map = match &args[0].kind {
             ExprKind::Map(map) if map.keys.is_empty() => map.clone(),
             _ => {
-                self.look_over(&args[0]);
-                let message = "`len` takes a map without a key";
-                self.error(args[0].span, message, "write `len(@name)`");
+                let ty = self.expr(&args[0]);
+                let is_written = stack_of(&args[0]).is_some();
+                let (message, hint) = match ty {
+                    Ty::Unknown => return Ty::Value(Type::I64),
+                    Ty::Value(Type::Ustack(_)) if is_written => return Ty::Value(Type::I64),
+                    Ty::Value(Type::Ustack(_)) => (
+                        "not supported by weir yet: `len` of a stack that is kept",
+                        "write `len(ustack)` where it is taken, and keep that",
+                    ),
+                    _ => ("`len` takes a map without a key, or `ustack`", "write `len(@name)`"),
+                };
+                self.error(args[0].span, message, hint);
                 return Ty::Value(Type::I64);
             }
         };
@@ -532,6 +566,15 @@ impl Checker<'_> {
         if !matches!(arg.kind, ExprKind::Map(_)) {
             self.expr(arg);
         }
+    }
+}
+
+/// The arguments of a stack, if the expression is one as it is written.
+pub(crate) fn stack_of(expr: &Expr) -> Option<&[Expr]> {
+    match &expr.kind {
+        ExprKind::Name(name) if builtin::is_stack(name) => Some(&[]),
+        ExprKind::Call { function, args } if builtin::is_stack(&function.text) => Some(args),
+        _ => None,
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Known {
     pub(crate) has_command: bool,
     /// Of the run.
     pub(crate) allows_unsafe: bool,
+    /// Comparisons and the like are true or false, and no numbers.
+    pub(crate) has_truths: bool,
     /// Of stacks that say none.
     pub(crate) stack_mode: StackMode,
     /// Processors of the machine.

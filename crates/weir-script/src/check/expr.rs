@@ -18,6 +18,16 @@ use weir_source::nearest;
 
 impl Checker<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Ty {
+        match self.plain_expr(expr) {
+            Ty::Value(ty @ Type::Int { .. }) => {
+                Ty::Value(types::named_number(expr, self.known).unwrap_or(ty))
+            }
+            ty => ty,
+        }
+    }
+
+    /// The same, with what has a name by the way it is written as a number.
+    fn plain_expr(&mut self, expr: &Expr) -> Ty {
         match &expr.kind {
             ExprKind::Int { magnitude, negative } => {
                 let signed = *negative || *magnitude <= i64::MAX as u64;
@@ -30,6 +40,9 @@ impl Checker<'_> {
                     && let Some(id) = self.kernel_result() =>
             {
                 self.loaded(memory::Place { id, is_held: false }, expr)
+            }
+            ExprKind::Name(name) if name == "args" && !self.kernel_events.contains_key(&self.clause) => {
+                self.all_fields(expr.span)
             }
             ExprKind::Name(name) if builtin::is_stack(name) => self.ustack(expr.span, &[]),
             ExprKind::Name(name) => self.name(name, expr.span),
@@ -126,6 +139,7 @@ impl Checker<'_> {
     pub(super) fn integer_of(&mut self, ty: Type, span: Span, what: &str) -> Option<bool> {
         match ty {
             Type::Int { signed } => Some(signed),
+            ref ty if types::is_named_number(ty) => Some(true),
             Type::Pointer(_) => Some(false),
             other => {
                 let message = format!("{what} takes an integer, not {}", describe_one(&other, &self.types));
@@ -175,6 +189,10 @@ impl Checker<'_> {
             }
             return Ty::Unknown;
         };
+        if *left == types::TRUTH && *right == types::TRUTH && op.is_bitwise() {
+            return Ty::Value(types::TRUTH);
+        }
+        let [left, right] = [left, right].map(|ty| if types::is_named_number(ty) { &Type::I64 } else { ty });
         if let Some(ty) = self.pointer_types(op, span, left, right) {
             return ty;
         }
@@ -610,7 +628,7 @@ fn are_comparable(left: &Type, right: &Type) -> bool {
                     .all(|((name, left), (other, right))| name == other && are_comparable(left, right))
         }
         (Type::Str { .. }, Type::Str { .. }) | (Type::Buffer { .. }, Type::Buffer { .. }) => true,
-        (left, right) => [left, right].iter().all(|ty| matches!(ty, Type::Int { .. } | Type::Pointer(_))),
+        (left, right) => [left, right].iter().all(|ty| matches!(types::plain(ty), Type::Int { .. })),
     }
 }
 

@@ -42,21 +42,15 @@ impl Checker<'_> {
 
     /// The type of `args.name`, or an error where a probe of the clause does not have it.
     pub(super) fn field(&mut self, name: &str, span: Span) -> Ty {
-        self.in_target("args", span);
-        if self.outside.is_some() || !self.is_at_entry("args", span) {
+        if !self.knows_fields(span) {
             return Ty::Unknown;
         }
         self.used.entry(self.clause).or_default().fields.insert(name.to_string());
-        let Some(events) = self.events.get(&self.clause) else {
-            if !self.asked.contains(&self.clause) {
-                self.asked.push(self.clause);
-            }
-            return Ty::Unknown;
-        };
+        let events = &self.events[&self.clause];
         match type_of(events, name) {
             Ok(Ty::Value(Type::Int { signed: false })) => {
                 let pointer = self.pointer_of(events, name);
-                self.field_types.extend(pointer.clone().map(|ty| (span.start, ty)));
+                self.field_types.extend(pointer.clone().map(|ty| ((span.start, name.to_string()), ty)));
                 Ty::Value(pointer.unwrap_or(Type::U64))
             }
             Ok(ty) => ty,
@@ -65,6 +59,50 @@ impl Checker<'_> {
                 Ty::Unknown
             }
         }
+    }
+
+    /// `args` alone: a record of all fields.
+    pub(super) fn all_fields(&mut self, span: Span) -> Ty {
+        if !self.knows_fields(span) {
+            return Ty::Unknown;
+        }
+        let names = |event: &Event| event.fields.iter().map(|field| field.name.clone()).collect::<Vec<_>>();
+        let Some((first, rest)) = self.events[&self.clause].split_first() else { return Ty::Unknown };
+        let fault = match rest.iter().find(|event| names(event) != names(first)) {
+            Some(other) => Some((
+                format!("`args` of `{}` is another than that of `{}`", other.probe, first.probe),
+                "write a clause for each".to_string(),
+            )),
+            None if first.fields.is_empty() => first.argument("").err(),
+            None => None,
+        };
+        let names = names(first);
+        if let Some((message, hint)) = fault {
+            self.error(span, &message, &hint);
+            return Ty::Unknown;
+        }
+        let mut parts = Vec::new();
+        for name in &names {
+            match self.field(name, span) {
+                Ty::Value(ty) => parts.push((name.clone(), ty)),
+                other => return other,
+            }
+        }
+        self.whole_args.insert(span.start, names);
+        self.tuple_of(Type::Record(parts), span)
+    }
+
+    /// Whether the fields of the clause's events are known. Else they are asked for, or there is an error.
+    fn knows_fields(&mut self, span: Span) -> bool {
+        self.in_target("args", span);
+        if self.outside.is_some() || !self.is_at_entry("args", span) {
+            return false;
+        }
+        let is_known = self.events.contains_key(&self.clause);
+        if !is_known && !self.asked.contains(&self.clause) {
+            self.asked.push(self.clause);
+        }
+        is_known
     }
 
     /// What the field points to, where it is an address at all events and of the same type.

@@ -6,8 +6,8 @@
 
 use std::collections::HashSet;
 
-use weir_event::Type;
 use weir_event::ctype::{CType, CTypes, Enum, Member, TypeId};
+use weir_event::{Type, Word};
 use weir_ir::KERNEL;
 use weir_source::{Span, nearest};
 
@@ -261,11 +261,22 @@ impl Checker<'_> {
                         self.parts.insert(expr.span, at.unwrap_or_default());
                         return self.part_of(&parts, at, index.span).map(Found::Part);
                     }
+                    Operand::Other(Type::Str { bytes }) if constant(index, self.known).is_some() => {
+                        let bytes = self.exact_bytes(of).unwrap_or(bytes);
+                        let at = constant(index, self.known).and_then(|at| u32::try_from(at).ok());
+                        let Some(at) = at.filter(|at| *at < bytes) else {
+                            let message = format!("the string has {bytes} bytes, its end included");
+                            self.error(index.span, &message, "its characters are counted from 0");
+                            return None;
+                        };
+                        self.parts.insert(expr.span, at as usize);
+                        return Some(Found::Part(Type::I64));
+                    }
                     Operand::Other(Type::Str { .. }) => {
                         self.checked_alone(
                             expr.span,
-                            "a character of a string",
-                            "compare strings, or parts: `strncmp`",
+                            "a character of a string by a number that is computed",
+                            "write a constant: `$s[0]`",
                         );
                         let id = self.types.add(CType::Int { bytes: 1, signed: true, is_char: true });
                         Some(Place { id, is_held: true })
@@ -424,12 +435,25 @@ impl Checker<'_> {
                     Some(ty) => self.integer_of(ty, operand.span, &what).is_some(),
                     None => false,
                 };
-                return if is_number { Ty::Value(Type::Int { signed }) } else { Ty::Unknown };
+                let shown = match self.types.get(id) {
+                    CType::Enum(_) => Type::Word(Word::Enum(id)),
+                    _ => Type::Int { signed },
+                };
+                return if is_number { Ty::Value(shown) } else { Ty::Unknown };
             }
             CType::Pointer(to) => {
                 let Some(ty) = ty else { return Ty::Unknown };
                 let found = self.integer_of(ty, operand.span, &what);
                 return found.map_or(Ty::Unknown, |_| Ty::Value(Type::Pointer(to)));
+            }
+            CType::Array { element, .. }
+                if matches!(self.types.get(element), CType::Int { .. })
+                    && self.types.bytes(id).is_some_and(|bytes| (1..=8).contains(&bytes)) =>
+            {
+                let Some(ty) = ty else { return Ty::Unknown };
+                let found = self.integer_of(ty, operand.span, &what);
+                let bytes = types::NUMBER_BYTES;
+                return found.map_or(Ty::Unknown, |_| Ty::Value(Type::Object { ty: id, bytes }));
             }
             CType::Record(_) | CType::Named { .. } => {
                 let hint = format!("cast to a pointer: `({} *)`", name.text());
@@ -461,6 +485,9 @@ impl Checker<'_> {
         let bytes = match self.operand(operand) {
             Some(Operand::Object(place)) => self.size(place.id, operand.span),
             Some(Operand::Pointer(_)) => Some(8),
+            Some(Operand::Other(types::TRUTH)) => Some(1),
+            Some(Operand::Other(Type::Word(Word::Enum(of)))) => self.types.bytes(of),
+            Some(Operand::Other(Type::Str { bytes })) => Some(self.exact_bytes(operand).unwrap_or(bytes)),
             Some(Operand::Other(ty)) => Some(ty.bytes()),
             None => None,
         };
@@ -488,15 +515,19 @@ impl Checker<'_> {
         self.learn_size(expr, Some(offset))
     }
 
+    /// Bytes of a string that a type's name says.
+    pub(super) fn declared_bytes(&self, name: &TypeName) -> Option<u32> {
+        match name.suffixes.as_slice() {
+            _ if name.base != TypeBase::Name("string".to_string()) => None,
+            [] => Some(self.settings.max_strlen),
+            [TypeSuffix::Array(bytes)] => Some(*bytes),
+            _ => None,
+        }
+    }
+
     /// A type that a variable is declared with.
     pub(super) fn declared(&mut self, name: &TypeName) -> Option<Type> {
-        if name.base == TypeBase::Name("string".to_string())
-            && let Some(bytes) = match name.suffixes.as_slice() {
-                [] => Some(self.settings.max_strlen),
-                [TypeSuffix::Array(bytes)] => Some(*bytes),
-                _ => None,
-            }
-        {
+        if let Some(bytes) = self.declared_bytes(name) {
             let (least, most) = (1, limits::MAX_STRLEN_RANGE.1 as u32);
             if !(least..=most).contains(&bytes) {
                 let message = format!("a string of {bytes} bytes: it has {least} to {most}");
@@ -505,14 +536,16 @@ impl Checker<'_> {
             }
             return Some(Type::Str { bytes: types::string_bytes(u64::from(bytes) - 1) });
         }
+        if types::is_truth_name(name) {
+            return Some(types::TRUTH);
+        }
         if let Some(value) = name.of().filter(|_| name.suffixes.is_empty()) {
             return self.value(value);
         }
         let id = self.type_id(name)?;
         match self.types.get(id) {
-            CType::Int { signed, .. } | CType::Enum(Enum { signed, .. }) => {
-                Some(Type::Int { signed: *signed })
-            }
+            CType::Enum(_) => Some(Type::Word(Word::Enum(id))),
+            CType::Int { signed, .. } => Some(Type::Int { signed: *signed }),
             CType::Pointer(to) => Some(Type::Pointer(*to)),
             CType::Float { bytes: 8 } => Some(Type::Double),
             _ => {

@@ -7,6 +7,7 @@ use weir_event::{MapValue, Type};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind, TypeName};
+use crate::check::length::Holder;
 use crate::check::{Checker, Scoped, constant};
 use crate::limits;
 use crate::types::{self, Ty, describe, describe_map};
@@ -128,7 +129,7 @@ impl Checker<'_> {
     }
 
     fn let_stmt(&mut self, variable: &Name, ty: Option<&TypeName>, value: Option<&Expr>) {
-        let value = value.map(|value| (self.value(value), value.span));
+        let value = value.map(|value| (self.value(value), value));
         if let Some(earlier) = self.scoped(&variable.text) {
             let message = format!("`{}` is already declared", variable.text);
             let diagnostic = Diagnostic::error(variable.span, message).with_label(earlier, "declared here");
@@ -136,11 +137,17 @@ impl Checker<'_> {
             return;
         }
         self.declare(variable);
-        if let Some(ty) = ty.and_then(|ty| self.declared(ty)) {
+        if let Some(name) = ty
+            && let Some(ty) = self.declared(name)
+        {
             self.variables.entry(variable.span.start).or_insert(ty);
+            if let Some(bytes) = self.declared_bytes(name) {
+                self.learn_bytes(Holder::Variable(variable.span.start), bytes);
+            }
         }
-        if let Some((Some(ty), span)) = value {
-            self.learn_variable(variable, variable.span, ty, span)
+        if let Some((Some(ty), expr)) = value {
+            self.learn_length(Holder::Variable(variable.span.start), expr);
+            self.learn_variable(variable, variable.span, ty, expr.span)
         }
     }
 
@@ -157,6 +164,7 @@ impl Checker<'_> {
                 }
             };
             if let Some(ty) = ty {
+                self.learn_length(Holder::Variable(declared.start), value);
                 self.learn_variable(variable, declared, ty, value.span);
             }
             return;
@@ -192,6 +200,7 @@ impl Checker<'_> {
             self.error(value.span, &message, "cast it to its number: `(int64)@map`");
             return;
         }
+        self.learn_length(Holder::Map(map.name.text.clone()), value);
         self.learn_value(index, MapValue::Plain(ty), value.span);
     }
 
@@ -285,7 +294,7 @@ impl Checker<'_> {
         }
     }
 
-    fn scoped(&self, name: &str) -> Option<Span> {
+    pub(super) fn scoped(&self, name: &str) -> Option<Span> {
         self.scopes.iter().flatten().find(|known| known.name == name).map(|known| known.declared)
     }
 

@@ -45,7 +45,7 @@ impl Checker<'_> {
     pub(super) fn strcap(&mut self, call: &Expr, text: &Expr) -> Ty {
         let Some(operand) = self.operand(text) else { return Ty::Unknown };
         let found = match operand {
-            Operand::Other(Type::Str { bytes }) => Ok(bytes),
+            Operand::Other(Type::Str { bytes }) => Ok(self.exact_bytes(text).unwrap_or(bytes)),
             Operand::Object(place) => match self.types.get(place.id).clone() {
                 CType::Array { count, .. } if self.types.text(place.id).is_some() && count > 0 => Ok(count),
                 _ => Err(format!("`{}`", self.types.name(place.id))),

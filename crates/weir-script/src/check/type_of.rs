@@ -20,6 +20,8 @@ impl Checker<'_> {
             Operand::Other(Type::Int { signed }) => {
                 CType::Int { bytes: (self.bits_of(value) / 8) as u8, signed, is_char: false }
             }
+            Operand::Other(Type::Word(Word::Enum(of))) => return Some(of),
+            Operand::Other(types::TRUTH) => CType::Int { bytes: 1, signed: false, is_char: false },
             Operand::Other(Type::Double) => CType::Float { bytes: 8 },
             Operand::Other(other) => {
                 let message = format!("{} has no type of C", describe_one(&other, &self.types));
@@ -44,6 +46,10 @@ impl Checker<'_> {
                 Operand::Pointer(to) => {
                     let id = self.types.add(CType::Pointer(to));
                     self.of_c(id)
+                }
+                Operand::Other(ty @ Type::Str { bytes }) => {
+                    let bytes = self.exact_bytes(value).unwrap_or(bytes);
+                    TypeInfo { base: base_name(&ty), full: format!("string[{bytes}]") }
                 }
                 Operand::Other(ty) => {
                     let full = self.full_name(&ty, self.bits_of(value));
@@ -104,7 +110,7 @@ impl Checker<'_> {
 /// As bpftrace names kinds of types.
 fn base_name(ty: &Type) -> &'static str {
     match ty {
-        Type::Int { .. } => "int",
+        Type::Int { .. } | Type::Word(Word::Enum(_)) => "int",
         Type::Double => "double",
         Type::Pointer(_) => "pointer",
         Type::Object { .. } => "c_type",
@@ -114,6 +120,7 @@ fn base_name(ty: &Type) -> &'static str {
         Type::Ustack(_) => "ustack",
         Type::Tuple(_) => "tuple",
         Type::Record(_) => "record",
+        Type::Word(Word::Truth) => "bool",
         Type::Word(Word::Time { .. }) => "timestamp",
         Type::Word(Word::Mac) => "mac_address",
         Type::Word(Word::Cgroup) => "cgroup_path_t",

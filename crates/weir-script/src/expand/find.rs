@@ -1,4 +1,4 @@
-//! `find(@map, key, $value)` → `{ let key = …; has_key(@map, key) ? { $value = @map[key]; 1 } : 0 }`, with a name for the key that no
+//! `find(@map, key, $value)` → `{ let key = …; has_key(@map, key) ? { $value = @map[key]; true } : false }`, with a name for the key that no
 //! text can have, so that it is evaluated once.
 
 use weir_source::Span;
@@ -17,7 +17,7 @@ pub(super) fn entry(function: &Name, args: &[Expr], span: Span) -> Option<Expr> 
     }
     let name = |text: &str, span: Span| Name { text: text.to_owned(), span };
     let held = || Expr::new(ExprKind::Variable(KEY.to_owned()), key.span);
-    let number = |magnitude| Expr::new(ExprKind::Int { magnitude, negative: false }, span);
+    let truth = |word: &str| Expr::new(ExprKind::Name(word.to_owned()), span);
     let stmt = |kind| Stmt { kind, span };
     let has_key =
         ExprKind::Call { function: name("has_key", function.span), args: vec![map.clone(), held()] };
@@ -27,12 +27,14 @@ pub(super) fn entry(function: &Name, args: &[Expr], span: Span) -> Option<Expr> 
         op: None,
         value: Expr::new(ExprKind::Map(entry), map.span),
     };
-    let found =
-        ExprKind::Block { body: Block { stmts: vec![stmt(assign)], span }, value: Some(Box::new(number(1))) };
+    let found = ExprKind::Block {
+        body: Block { stmts: vec![stmt(assign)], span },
+        value: Some(Box::new(truth("true"))),
+    };
     let chosen = ExprKind::Ternary {
         condition: Box::new(Expr::new(has_key, span)),
         then: Box::new(Expr::new(found, span)),
-        otherwise: Box::new(number(0)),
+        otherwise: Box::new(truth("false")),
     };
     let key_is = StmtKind::Let { variable: name(KEY, key.span), ty: None, value: Some(key.clone()) };
     let all = ExprKind::Block {

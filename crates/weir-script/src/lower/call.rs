@@ -1,11 +1,11 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
-use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word};
+use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word, signal};
 use weir_ir::{Builtin, MapId, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind, Prints};
-use crate::check::{constant, constant_string, stack_form};
+use crate::check::{constant, constant_string, stack_form, stack_of};
 use crate::format::conversions;
 use crate::lower::Lowering;
 use crate::lower::expr::Operand;
@@ -64,6 +64,11 @@ impl Lowering<'_> {
                 let had = self.blocks.value(Op::MapHas { map, key: key.clone() }, Type::I64);
                 self.blocks.effect(Op::MapDelete { map, key });
                 Operand::one(had, Type::I64)
+            }
+            Some(FunctionKind::Len) if let Some(args) = stack_of(&args[0]) => {
+                // SANITY: the check refuses other arguments.
+                let form = stack_form(args, &self.checked.known).expect("a checked stack has a form");
+                Operand::one(self.blocks.value(Op::StackLength(form.frames), Type::I64), Type::I64)
             }
             Some(FunctionKind::Len) => {
                 let map = self.map_id(&map_arg(&args[0]).name.text);
@@ -166,6 +171,14 @@ impl Lowering<'_> {
                 self.printf(call, args, to);
             }
             FunctionKind::Assert => self.assert(call, &args[0], &args[1]),
+            FunctionKind::Signal { to_thread } => {
+                let named = constant_string(&args[0], &self.checked.known).and_then(signal::number);
+                let number = match named {
+                    Some(number) => self.number(number as i64),
+                    None => self.expr(&args[0]).value(),
+                };
+                self.blocks.effect(Op::Signal { number, to_thread });
+            }
             FunctionKind::StaticAssert | FunctionKind::Fail => {}
             FunctionKind::Print => self.print(call, args),
             FunctionKind::Join => self.join(call, args),
@@ -190,7 +203,7 @@ impl Lowering<'_> {
             }
             FunctionKind::Exit => {
                 let code = args.first().map(|code| self.expr(code));
-                let field = code.as_ref().map(|code| field(&code.ty));
+                let field = code.as_ref().map(|code| field(&types::plain(&code.ty)));
                 self.emit(
                     call,
                     Action::Exit { code: field },

@@ -28,6 +28,14 @@ impl Operand {
         self.values[0]
     }
 
+    /// With what has a name as a number.
+    pub(super) fn into_number(self) -> Operand {
+        match self.ty {
+            ref ty if types::is_named_number(ty) => Operand { ty: Type::I64, ..self },
+            _ => self,
+        }
+    }
+
     fn signed(&self) -> bool {
         match self.ty {
             Type::Int { signed } => signed,
@@ -74,6 +82,17 @@ pub(super) fn part(of: &Operand, index: usize) -> Operand {
 
 impl Lowering<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Operand {
+        let mut operand = self.plain_expr(expr);
+        if matches!(operand.ty, Type::Int { .. })
+            && let Some(ty) = types::named_number(expr, &self.checked.known)
+        {
+            operand.ty = ty;
+        }
+        operand
+    }
+
+    /// The same, with what has a name by the way it is written as a number.
+    fn plain_expr(&mut self, expr: &Expr) -> Operand {
         match &expr.kind {
             ExprKind::Int { magnitude, negative: false } => {
                 let signed = *magnitude <= i64::MAX as u64;
@@ -85,6 +104,9 @@ impl Lowering<'_> {
             ExprKind::Double(value) => self.double(*value),
             ExprKind::Str(text) => self.string(text, None),
             ExprKind::Name(name) if let Some(value) = self.named(name) => value,
+            ExprKind::Name(_) if let Some(names) = self.checked.whole_args.get(&expr.span.start) => {
+                record(names.iter().map(|name| (name.clone(), self.field(expr, name))).collect())
+            }
             ExprKind::Name(name) if builtin::is_stack(name) => self.ustack(&[]),
             ExprKind::Name(name) => self.builtin(name),
             ExprKind::Variable(name) => {
@@ -132,16 +154,18 @@ impl Lowering<'_> {
                 let tuple = self.expr(tuple);
                 part(&tuple, *index as usize)
             }
-            ExprKind::Field(name) => {
-                // SANITY: the check refuses a field that the clause's events have not.
-                let argument = self.target.fields.get(name).cloned().expect("a checked field is there");
-                let operand = self.static_argument(&argument);
-                match self.checked.field_types.get(&expr.span.start) {
-                    Some(ty) => Operand { ty: ty.clone(), ..operand },
-                    None => operand,
-                }
-            }
+            ExprKind::Field(name) => self.field(expr, name),
             ExprKind::Invalid => unreachable!("a script with a fault is not lowered"),
+        }
+    }
+
+    fn field(&mut self, expr: &Expr, name: &str) -> Operand {
+        // SANITY: the check refuses a field that the clause's events have not.
+        let argument = self.target.fields.get(name).cloned().expect("a checked field is there");
+        let operand = self.static_argument(&argument);
+        match self.checked.field_types.get(&(expr.span.start, name.to_string())) {
+            Some(ty) => Operand { ty: ty.clone(), ..operand },
+            None => operand,
         }
     }
 
@@ -217,7 +241,7 @@ impl Lowering<'_> {
     }
 
     fn unary(&mut self, op: UnaryOp, operand: &Expr) -> Operand {
-        let operand = self.expr(operand);
+        let operand = self.expr(operand).into_number();
         match op {
             UnaryOp::Negate => self.negated(&operand),
             UnaryOp::BitNot => {
@@ -423,6 +447,8 @@ impl Lowering<'_> {
     }
 
     pub(super) fn int_binary(&mut self, op: BinaryOp, left: &Operand, right: &Operand) -> Operand {
+        let are_truths = [left, right].iter().all(|operand| operand.ty == types::TRUTH) && op.is_bitwise();
+        let [left, right] = &[left, right].map(|operand| operand.clone().into_number());
         if let Some(sum) = self.pointer_sum(op, left, right) {
             return sum;
         }
@@ -432,7 +458,8 @@ impl Lowering<'_> {
             IntOp::Bin(op) => Op::Bin(op, left.value(), right.value()),
             IntOp::Cmp(op) => Op::Cmp(op, left.value(), right.value()),
         };
-        Operand::one(self.blocks.value(op, ty.clone()), ty)
+        let shown = if are_truths { types::TRUTH } else { ty.clone() };
+        Operand::one(self.blocks.value(op, ty), shown)
     }
 
     /// `func == "malloc"`: at run time a name is a cookie, so the text becomes the cookies that have this name.

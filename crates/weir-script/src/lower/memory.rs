@@ -3,11 +3,11 @@
 //! A place is an address and how far what is meant lies from it: offsets of members and elements that are known now are added up, so
 //! that each pointer of a chain takes one read, and what is read is no wider than its type. A read that cannot be is 0 or "", and counted.
 
-use weir_event::Type;
 use weir_event::ctype::{Bits, CType, CTypes, TypeId};
+use weir_event::{Type, Word};
 use weir_ir::{BinOp, CmpOp, Op, Value};
 
-use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeBase, TypeName};
+use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeName};
 use crate::check::constant;
 use crate::lower::Lowering;
 use crate::lower::expr::{Operand, part};
@@ -63,10 +63,24 @@ impl Lowering<'_> {
                 unreachable!("a part is a member or an element")
             };
             let of = self.expr(of);
-            return part(&of, *index);
+            return match of.ty {
+                Type::Str { .. } => self.character(&of, *index),
+                _ => part(&of, *index),
+            };
         }
         let place = self.place(expr);
         self.load(place)
+    }
+
+    /// A `char`, which has a sign.
+    fn character(&mut self, of: &Operand, at: usize) -> Operand {
+        let op = Op::Part { of: of.value(), offset: at as u32, bytes: 1 };
+        let mut value = self.blocks.value(op, Type::I64);
+        for op in [BinOp::Shl, BinOp::AShr] {
+            let by = self.number(56);
+            value = self.blocks.value(Op::Bin(op, value, by), Type::I64);
+        }
+        Operand::one(value, Type::I64)
     }
 
     /// It lies in memory, or in a value as in memory.
@@ -282,16 +296,31 @@ impl Lowering<'_> {
                 let ty = Type::Pointer(*to);
                 return Operand { ty, ..self.number_or_address(operand) };
             }
+            // Its bytes, the lowest first.
+            CType::Array { .. } => {
+                let ty = self.checked.type_ids[&name.span.start];
+                let bits = 8 * self.sized(ty).unwrap_or(types::NUMBER_BYTES);
+                let mut operand = self.number_or_address(operand);
+                if bits < 64 {
+                    operand = self.without_sign(&operand, bits);
+                }
+                let op = Op::Join(vec![(operand.value(), types::NUMBER_BYTES)]);
+                let ty = Type::Object { ty, bytes: types::NUMBER_BYTES };
+                return Operand::one(self.blocks.value(op, ty.clone()), ty);
+            }
             CType::Enum(of) => (of.bytes, of.signed),
             CType::Int { bytes, signed, .. } => (*bytes, *signed),
             other => unreachable!("the check refuses a cast to {other:?}"),
         };
-        let is_truth =
-            matches!(&name.base, TypeBase::Basic(word) if matches!(word.as_str(), "bool" | "_Bool"));
         let operand = self.number_or_address(operand);
         let to = IntType { bits: 8 * u32::from(bytes), signed };
-        let operand = self.cast_int(to, operand, is_truth);
-        Operand::one(operand.value(), Type::Int { signed })
+        let operand = self.cast_int(to, operand, types::is_truth_name(name));
+        let id = self.checked.type_ids[&name.span.start];
+        let ty = match self.types().get(id) {
+            CType::Enum(_) => Type::Word(Word::Enum(id)),
+            _ => Type::Int { signed },
+        };
+        Operand::one(operand.value(), ty)
     }
 
     /// The same as a number alone.

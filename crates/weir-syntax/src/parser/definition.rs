@@ -2,7 +2,10 @@
 
 use weir_source::Span;
 
-use crate::ast::{Definition, DefinitionKind, ExprKind, MapDeclaration, Name, Parameter, Script, StmtKind};
+use crate::ast::{
+    Block, Definition, DefinitionKind, Expr, ExprKind, MapDeclaration, Name, Parameter, Script, Stmt,
+    StmtKind,
+};
 use crate::parser::Parser;
 use crate::parser::role::Role;
 use crate::token::TokenKind;
@@ -53,19 +56,13 @@ impl Parser<'_> {
     }
 
     /// A block whose last statement may be a value: an expression that no `;` ends. The next token is its `{`.
-    pub(super) fn valued_block(&mut self) -> (crate::ast::Block, Option<Box<crate::ast::Expr>>) {
+    pub(super) fn valued_block(&mut self) -> (Block, Option<Box<Expr>>) {
         self.ends_in_value = false;
         let open = self.peek_span();
         let mut body = self.block();
         self.roles.set(open.start as usize, Role::ValueBlock);
-        let is_value = self.ends_in_value
-            && body.stmts.last().is_some_and(|stmt| matches!(stmt.kind, StmtKind::Expr(_)));
-        let last = if is_value { body.stmts.pop() } else { None };
-        let value = last.and_then(|stmt| match stmt.kind {
-            StmtKind::Expr(expr) if expr.kind != ExprKind::Invalid => Some(Box::new(expr)),
-            _ => None,
-        });
-        (body, value)
+        let value = if self.ends_in_value { last_value(&mut body) } else { None };
+        (body, value.filter(|value| value.kind != ExprKind::Invalid).map(Box::new))
     }
 
     fn parameter(&mut self, is_macro: bool) -> Option<Parameter> {
@@ -135,4 +132,20 @@ impl Parser<'_> {
         self.bump();
         Some(Name { text: self.text_of(span), span })
     }
+}
+
+/// Takes the expression out with which a block ends, or the block within it that ends so.
+fn last_value(body: &mut Block) -> Option<Expr> {
+    let Stmt { kind, span } = body.stmts.pop()?;
+    match kind {
+        StmtKind::Expr(value) => return Some(value),
+        StmtKind::Block(mut inner) => {
+            if let Some(value) = last_value(&mut inner) {
+                return Some(Expr::new(ExprKind::Block { body: inner, value: Some(Box::new(value)) }, span));
+            }
+            body.stmts.push(Stmt { kind: StmtKind::Block(inner), span });
+        }
+        kind => body.stmts.push(Stmt { kind, span }),
+    }
+    None
 }

@@ -67,7 +67,8 @@ impl Parser<'_> {
     fn end_of_stmt(&mut self, needs_end: bool) -> Span {
         let next = self.peek_span();
         let is_ended = self.recovering || !needs_end || self.eat(";");
-        self.ends_in_value = !is_ended;
+        // A block's last statement has said it.
+        self.ends_in_value = if needs_end { !is_ended } else { self.ends_in_value && !self.recovering };
         if is_ended || self.peek().is("}") || *self.peek() == TokenKind::Eof {
             return Span { start: next.start, end: next.start };
         }

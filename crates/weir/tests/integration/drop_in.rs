@@ -38,7 +38,7 @@ fn parameters_stand_behind_two_hyphens() {
     check(
         &bpftrace("named", &["-q", "-e", script, "5", "--", "--aa=20", "--bb", "six"]),
         0,
-        "(20, 1, 5, six)",
+        "(20, true, 5, six)",
         "",
     );
     // What looks like an option is a parameter there.

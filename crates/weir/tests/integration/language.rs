@@ -149,3 +149,134 @@ fn names_of_sites_are_compared_where_they_decide() {
         "{printed}"
     );
 }
+
+const SIGNALLED: &str = r#"
+    #include <signal.h>
+    #include <stdio.h>
+    #include <unistd.h>
+    #include <pthread.h>
+    static volatile long counts[65];
+    static volatile int last, by;
+    static void on(int signal) { counts[signal]++; last = signal; by = gettid(); }
+    __attribute__((noipa)) long handle(long kind) { return kind * 1000 + 7; }
+    static void *thread(void *unused) {
+        handle(12);
+        printf("own thread %d\n", by == gettid());
+        return unused;
+    }
+    int main(void) {
+        signal(SIGUSR1, on);
+        signal(SIGUSR2, on);
+        for (int i = 0; i < 100; i++)
+            handle(i % 2);
+        printf("usr1 %ld\n", counts[SIGUSR1]);
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, SIGUSR2);
+        pthread_sigmask(SIG_BLOCK, &one, 0);
+        pthread_sigmask(SIG_UNBLOCK, &one, 0);
+        pthread_t other;
+        pthread_create(&other, 0, thread, 0);
+        pthread_join(other, 0);
+        handle(3);
+        printf("both %ld %ld, last %d\n", counts[SIGUSR1], counts[SIGUSR2], last);
+        fflush(stdout);
+        handle(4);
+        puts("never");
+        return 0;
+    }
+"#;
+
+#[test]
+fn scripts_send_signals_to_the_process_they_are_in() {
+    let program = target::build("signalled", Source::Text(SIGNALLED), &["-O1", "-pthread"]);
+    let script = r#"
+        uprobe:APP:handle /arg0 == 1/ { signal("SIGUSR1"); @usr1 = count(); }
+        uprobe:APP:handle /arg0 == 12/ { signal_thread(arg0); }
+        uprobe:APP:handle /arg0 == 3/ { signal("usr1"); if (pid) { signal_thread(SIGUSR2); } }
+        uprobe:APP:handle /arg0 == 4/ { signal("KILL"); printf("it is over: %d\n", arg0); }
+    "#;
+    let script = script.replace("APP", &testkit::paths::quoted(&program)).replace("SIGUSR2", "12");
+    let engines: &[&[&str]] = match testkit::kernel::available().is_ok() {
+        true => &[&["-q"], &["-q", "--engine", "kernel"]],
+        false => &[&["-q"]],
+    };
+    for options in engines {
+        let run = |more: &[&str]| {
+            let out = Command::new(env!("CARGO_BIN_EXE_weir"))
+                .arg("trace")
+                .args(*options)
+                .args(more)
+                .args(["-e", &script, "-c", &testkit::paths::quoted(&program)])
+                .output()
+                .unwrap();
+            (
+                String::from_utf8_lossy(&out.stdout).into_owned(),
+                String::from_utf8_lossy(&out.stderr).into_owned(),
+            )
+        };
+        let (printed, said) = run(&["--unsafe"]);
+        for line in ["usr1 50", "own thread 1", "both 51 2, last 12", "it is over: 4", "@usr1: 50"] {
+            assert!(
+                printed.lines().any(|printed| printed == line),
+                "{options:?}: {line} not in:\n{printed}{said}"
+            );
+        }
+        assert!(!printed.contains("never"), "{options:?}: {printed}");
+        let (_, said) = run(&[]);
+        assert!(said.contains("`signal` is an unsafe function being used in safe mode"), "{said}");
+    }
+}
+
+const PARAMETERS: &str = r#"
+    struct point { int x, y; };
+    enum color { RED, BLUE };
+    __attribute__((noipa)) long draw(const char *name, int n, struct point *at, unsigned short u, enum color c, char sign)
+    { return name[0] + n + at->x + u + c + sign; }
+    __attribute__((noipa)) long outer(struct point *at) { long sum = draw("it", -5, at, 65535, BLUE, 'x'); __asm__ volatile(""); return sum + 1; }
+    int main(void) { struct point at = { 7, 8 }; return outer(&at) == 0; }
+"#;
+
+#[test]
+fn all_arguments_are_one_value() {
+    let program =
+        target::build("whole-args", Source::Text(PARAMETERS), &["-O1", "-g", "-fno-omit-frame-pointer"]);
+    let script = r#"
+        uprobe:APP:draw {
+            $a = args;
+            printf("%s %d %d %d %d\n", str($a.name), $a.n, args.at->y, $a.u, $a.c);
+            printf("%d\n", $a.at->x);
+            print((args.n, 1));
+            @kept[args] = len(ustack);
+            @two = len(ustack(2));
+            @stack = ustack;
+            printf("all: ");
+            print(args);
+        }
+    "#;
+    let out = testkit::paths::fresh("whole-args", "out");
+    let traced = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["trace", "-q", "-e", &script.replace("APP", &testkit::paths::quoted(&program)), "-o"])
+        .arg(&out)
+        .args(["-c", &testkit::paths::quoted(&program)])
+        .output()
+        .unwrap();
+    let printed = fs::read_to_string(&out).unwrap_or_default();
+    let said = String::from_utf8_lossy(&traced.stderr);
+    for line in [
+        "it -5 8 65535 1\n",
+        "\n7\n",
+        "(-5, 1)\n",
+        "@two: 2\n",
+        ".n = -5, .at = 0x",
+        ".u = 65535, .c = 1, .sign = 120 }",
+    ] {
+        assert!(printed.contains(line), "{line:?} not in:\n{printed}{said}");
+    }
+    let kept: Vec<&str> = printed.lines().filter(|line| line.starts_with("@kept[{ .name = 0x")).collect();
+    let [kept] = kept[..] else { panic!("{printed}") };
+    let frames: usize = kept.rsplit(' ').next().unwrap().parse().unwrap();
+    let (_, stack) = printed.split_once("@stack: \n").unwrap();
+    let shown = stack.lines().take_while(|line| line.starts_with(' ')).count();
+    assert!(frames >= 2 && frames == shown, "{printed}");
+}

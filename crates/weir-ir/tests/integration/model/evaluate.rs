@@ -178,6 +178,8 @@ impl Run<'_> {
                 })
             }
             Op::Builtin(builtin) => Some(self.builtin(*builtin)),
+            // It changes nothing that the model has.
+            Op::Signal { .. } => None,
             Op::SetSessionCookie { value } => {
                 self.state.session_cookie = self.int(*value) as u64;
                 None
@@ -202,7 +204,7 @@ impl Run<'_> {
                 Some(Datum::Str(text.as_bytes()[..text.len().min(limit as usize)].to_vec()))
             }
             // The generator makes none: what they give is not known before it is printed.
-            Op::UserSymbol { .. } | Op::UserStack(_) => unreachable!("no symbols here"),
+            Op::UserSymbol { .. } | Op::UserStack(_) | Op::StackLength(_) => unreachable!("no symbols here"),
             Op::TextBegins { .. } => unreachable!("the functions are no filters"),
             Op::MayLoop => {
                 let may = self.rounds > 0;

@@ -1,6 +1,6 @@
 //! Random modules that `check` accepts, from a seed: one function, up to eight blocks, loops within loops, every operation and map kind.
 
-use weir_event::ctype::{CTypes, TypeId};
+use weir_event::ctype::TypeId;
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
 use weir_ir::dominators::Dominators;
 use weir_ir::{
@@ -177,7 +177,7 @@ fn schema(menu: Menu, dice: &mut Dice) -> Schema {
     ];
     let sites =
         (0..3).map(|n| SiteName { probe: format!("uprobe:/x:f{n}"), func: format!("f{n}") }).collect();
-    Schema { actions, maps, sites, types: CTypes::default(), events: Vec::new(), hides_maps: false }
+    Schema { actions, maps, sites, ..Schema::default() }
 }
 
 /// Blocks with their parameters and jumps, without instructions and arguments.

@@ -397,10 +397,10 @@ fn loops() {
 
 #[test]
 fn names_that_are_not_yet_there() {
-    for name in ["args", "kstack", "curtask", "ppid"] {
+    for name in ["kstack", "curtask", "ppid"] {
         check(&format!("@ = {name}"), &format!("`{name}`: not supported by weir yet: the builtin `{name}`"));
     }
-    for name in ["ksym", "kaddr", "signal"] {
+    for name in ["ksym", "kaddr", "uaddr"] {
         check(
             &format!("@ = {name}(arg0)"),
             &format!("`{name}`: not supported by weir yet: the function `{name}`"),
@@ -655,8 +655,8 @@ fn signs_that_differ_warn() {
 fn settings() {
     script("config = { foo = 1 } BEGIN { }", &["`foo`: unknown setting `foo`"]);
     script(
-        "config = { cpp_demangle = false } BEGIN { }",
-        &["`cpp_demangle`: not supported by weir yet: the setting `cpp_demangle`"],
+        "config = { cpp_demangle = maybe } BEGIN { }",
+        &["`maybe`: `cpp_demangle` must be `true` or `false`"],
     );
     script(
         "config = { max_strlen = 1000000 } BEGIN { }",
