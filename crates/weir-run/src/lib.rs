@@ -24,6 +24,7 @@
 
 // What a run is made of, before anything is touched.
 pub mod event;
+pub mod explain;
 pub mod object;
 pub mod options;
 pub mod world;
@@ -34,6 +35,7 @@ mod filtered;
 mod indirect;
 mod plan;
 mod prepare;
+mod probe_filter;
 mod recording;
 mod required;
 mod stages;

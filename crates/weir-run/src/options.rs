@@ -34,6 +34,8 @@ pub struct Options {
     pub command: Option<Vec<String>>,
     /// Clauses at events run only where this holds.
     pub filter: Option<String>,
+    /// Of the script's probes those run, beside BEGIN and END, in whose names this regular expression is found.
+    pub probe_filter: Option<String>,
     /// Whose rules of comparing, numbers and patterns hold in `filter`.
     pub dialect: Dialect,
     /// The same by an eBPF program: FILE or FILE:NAME.
@@ -102,6 +104,7 @@ impl Default for Options {
             all_processes: false,
             command: None,
             filter: None,
+            probe_filter: None,
             dialect: Dialect::default(),
             program: None,
             budget: None,

@@ -7,6 +7,7 @@
 mod args;
 mod bpf;
 mod doctor;
+mod explain;
 mod failure;
 mod filter;
 mod fmt;

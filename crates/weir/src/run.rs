@@ -20,6 +20,7 @@ use weir_source::SourceFile;
 
 use crate::args::record::Record;
 use crate::args::{self, Stage};
+use crate::explain;
 use crate::failure::{Failure, Report as _};
 use crate::live::Live;
 use crate::print::{is_coloured, print, tell, tell_text};
@@ -61,6 +62,13 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
         Some(Stage::Sites) => return print(&planned.sites()),
         Some(Stage::Asm) => return print(&planned.asm()?),
         _ => {}
+    }
+    if args.explain {
+        let explained = planned.explain()?;
+        return print(&match args.format {
+            args::Format::Text => explain::text(&explained),
+            args::Format::Json => explain::json(&explained),
+        });
     }
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);

@@ -102,6 +102,10 @@ struct Line {
     #[arg(long)]
     usdt_file_activation: bool,
 
+    /// Run those probes alone in whose full names this regular expression is found, beside BEGIN and END
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    probe_filter: Option<String>,
+
     /// Do without these features of the kernel: weir needs none
     #[arg(long, value_name = "LIST")]
     no_feature: Option<String>,
@@ -117,8 +121,6 @@ struct Line {
     tests: bool,
     #[arg(long, hide = true)]
     bench: bool,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    probe_filter: Option<Option<String>>,
 
     /// Parameters of the script: words, and --NAME=VALUE for getopt
     #[arg(last = true, value_name = "PARAM")]
@@ -166,7 +168,6 @@ impl Line {
             (self.aot.is_some(), "`--aot`"),
             (self.tests, "`--test`"),
             (self.bench, "`--bench`"),
-            (self.probe_filter.is_some(), "`--probe-filter`"),
             (self.lists && self.program.is_some(), "`-l` of a script"),
             (self.stage == Some(Stage::Libbpf), "`-d libbpf`"),
             (self.stage == Some(Stage::Verifier), "`-d verifier`"),
@@ -225,6 +226,7 @@ impl Line {
             ("-c", self.run.as_deref()),
             ("-f", Some(format)),
             ("--emit", stage),
+            ("--probe-filter", self.probe_filter.as_deref()),
             ("--compat", Some(compat)),
         ];
         for (option, value) in with_value {
@@ -320,6 +322,10 @@ mod tests {
         check(
             &["-d", "codegen-opt", "x.bt"],
             &["trace", "-ftext", "--emit=ir", "--compat=0.26", "--all-processes", "x.bt"],
+        );
+        check(
+            &["--probe-filter", "^uprobe", "x.bt"],
+            &["trace", "-ftext", "--probe-filter=^uprobe", "--compat=0.26", "--all-processes", "x.bt"],
         );
         check(&["-"], &["trace", "-ftext", "--compat=0.26", "--all-processes", "-"]);
     }
