@@ -450,6 +450,13 @@ impl Course for InKernelCourse {
         self.is_stopped = true;
     }
 
+    fn signalled(&mut self) -> Result<(), Failure> {
+        match self.output.exit() {
+            None => self.controller.signalled(&self.caller),
+            Some(_) => Ok(()),
+        }
+    }
+
     fn snapshot(&mut self) {}
 
     fn schema(&self) -> &Schema {

@@ -49,6 +49,7 @@ mod processes;
 mod running;
 mod start;
 
+mod asked;
 mod attach;
 mod command;
 mod enrol;
@@ -90,10 +91,11 @@ mod symbols;
 mod clock;
 mod shared;
 
+pub use crate::asked::{Benched, Tested, Trial};
 pub use crate::costs::percent;
 pub use crate::failure::Failure;
 pub use crate::notice::{About, NotProbed, Notice, Notices};
-pub use crate::options::{Detail, Engine, Options, RecordOptions, SnapshotOptions, TriggerOptions};
+pub use crate::options::{Detail, Engine, Mode, Options, RecordOptions, SnapshotOptions, TriggerOptions};
 pub use crate::prepare::{
     Front, Planned, Run, Script, check_rule, check_triggers, compile, events, formatted, syntax,
 };
@@ -101,4 +103,5 @@ pub use crate::recorded::Recorded;
 pub use crate::recorded::Snapshots;
 pub use crate::running::{Ended, Running};
 pub use crate::start::{Shown, Start, View};
+pub use weir_ir::Asked;
 pub use weir_script::fault_of as fault_of_setting;

@@ -40,7 +40,7 @@ pub(crate) struct Given {
     /// What events must be for clauses to run.
     pub(crate) filter: Option<Text>,
     /// Which of the probes run.
-    pub(crate) probes: Option<ProbeFilter>,
+    pub(crate) probes: ProbeFilter,
     /// What says so besides.
     pub(crate) decider: Option<Decider>,
     /// What clauses do instead of what the script says.
@@ -84,9 +84,7 @@ impl Given {
             ..weir_script::Options::default()
         };
         let mut module = stages::front(&self.source, &options, world, &mut of_script)?;
-        if let Some(probes) = &self.probes {
-            probes.apply(&mut module)?;
-        }
+        self.probes.apply(&mut module)?;
         let mut gates = Vec::new();
         if let Some(recording) = &self.recording {
             gates = recording.put(&mut module, world, &mut |warning| warn(&self.source, &[warning]))?;

@@ -159,7 +159,7 @@ impl Front {
         let (clock, began) = (Clock::start(), Instant::now());
         let filter = filtered::text(&options)?;
         let decider = Decider::given(&options)?;
-        let probes = options.probe_filter.as_deref().map(ProbeFilter::new).transpose()?;
+        let probes = ProbeFilter::new(options.mode, options.probe_filter.as_deref())?;
         let kernel = is_in_kernel.then(Features::of_kernel);
         let Script { source, parameters, mut recording } = script;
         if let Some(recording) = &mut recording {

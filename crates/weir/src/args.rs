@@ -22,7 +22,7 @@ use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use weir_filter::Dialect;
 use weir_policy::budget::Budget;
 use weir_process::{Follow, ProcessSpec};
-use weir_run::{Detail, Options};
+use weir_run::{Detail, Mode, Options};
 use weir_sessions::context::Context;
 
 const EXAMPLES: &str = "\
@@ -207,6 +207,15 @@ pub(crate) struct Trace {
     #[arg(long = "argument", hide = true, value_name = "PARAM", allow_hyphen_values = true)]
     pub(crate) more_arguments: Vec<String>,
 
+    /// Run the script's tests (`test:NAME`) and nothing else but BEGIN and END, in weir itself. One fails that returns or exits with something else than 0, or
+    /// reports an error (`assert`, `errorf`); weir ends with 1 then
+    #[arg(long, conflicts_with_all = ["bench", "who", "command", "live", "dry_run", "emit", "explain"])]
+    pub(crate) test: bool,
+
+    /// Run the script's benchmarks (`bench:NAME`) in the same way, and show the time of a run
+    #[arg(long, conflicts_with_all = ["who", "command", "live", "dry_run", "emit", "explain"])]
+    pub(crate) bench: bool,
+
     /// Show what the run would do, and stop: where which program would be attached, how or why not, what a hit may cost, maps and their memory,
     /// and what each engine would do. With -f json an object a row
     #[arg(long, conflicts_with_all = ["emit", "dry_run"])]
@@ -311,6 +320,11 @@ impl Trace {
         options.all_processes = self.all_processes;
         options.command = self.run.as_ref().map(|run| run.words.clone());
         options.filter = self.filter.clone();
+        options.mode = match (self.test, self.bench) {
+            (true, _) => Mode::Test,
+            (_, true) => Mode::Bench,
+            _ => Mode::Trace,
+        };
         options.probe_filter = self.probe_filter.clone();
         options.dialect = self.dialect;
         options.program = self.decider.clone();

@@ -52,7 +52,7 @@ pub(crate) fn json(explained: &Explained) -> String {
     objects.extend(explained.places.iter().map(|place| ("place", object_of_place(place))));
     objects.extend(explained.maps.iter().map(|map| ("map", object_of_map(map))));
     objects.extend(explained.engines.iter().map(|engine| ("engine", object_of_engine(engine))));
-    objects.iter().map(|(kind, data)| format!("{}\n", json!({ "type": kind, "data": data }))).collect()
+    objects.iter().map(|(kind, data)| format!("{{\"type\": \"{kind}\", \"data\": {data}}}\n")).collect()
 }
 
 fn begins(explained: &Explained) -> String {

@@ -19,6 +19,7 @@ mod print;
 mod run;
 mod sessions;
 mod supervised;
+mod trial;
 mod view;
 
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! `weir trace` and `weir record`: a run of [`weir_run`], with what it says printed.
 //!
 //! In: the command line. Out: what the script prints, messages on standard error, and an exit code. Signals are this program's: SIGINT, SIGTERM and SIGHUP
-//! end the run, SIGUSR1 has a flight recorder take a snapshot.
+//! end the run, SIGUSR1 has a flight recorder take a snapshot, or a script's `self` probes run.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,8 +23,9 @@ use crate::args::{self, Stage};
 use crate::explain;
 use crate::failure::{Failure, Report as _};
 use crate::live::Live;
-use crate::print::{is_coloured, print, tell, tell_text};
+use crate::print::{is_coloured, print, tell, tell_text, wants_colour};
 use crate::supervised::{self, Supervised};
+use crate::trial;
 
 /// Bytes of output that are written at once: lines may come by millions a second.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -74,13 +75,20 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
         return Ok(ExitCode::SUCCESS);
     }
     let run = planned.ready()?;
-    let out: Box<dyn Write> = match &args.output {
+    let mut out: Box<dyn Write> = match &args.output {
         None => Box::new(io::stdout()),
         Some(path) => {
             let file = File::create(path).with_context(|| format!("cannot write {}", path.display()));
             Box::new(file.map_err(Failure::Refused)?)
         }
     };
+    if args.test {
+        let is_coloured = args.output.is_none() && io::stdout().is_terminal() && wants_colour();
+        return trial::test(run, args.format, &mut out, is_coloured);
+    }
+    if args.bench {
+        return trial::bench(run, args.format, &mut out);
+    }
     let buffered: Box<dyn Write> = Box::new(BufWriter::with_capacity(OUTPUT_BYTES, out));
     let report = Output::new(buffered, args.format.into());
     let mut start = Start::with(report.with_words(args.compat.into()));
@@ -175,7 +183,8 @@ fn script_text(path: &Path) -> io::Result<String> {
 
 /// Runs until it is over, or a signal ends it. `flight`: it takes snapshots.
 fn driven(run: Run, start: Start, flight: Option<&Record>) -> Result<ExitCode, Failure> {
-    let signals = blocked_signals(flight.map(|_| Signal::SIGUSR1))?;
+    let is_signalled = run.awaits_signal();
+    let signals = blocked_signals((flight.is_some() || is_signalled).then_some(Signal::SIGUSR1))?;
     let mut running = run.start(start)?;
     // Who has a session asks by its name.
     if flight.is_some_and(|record| !record.quiet && record.tended.is_none()) {
@@ -184,21 +193,23 @@ fn driven(run: Run, start: Start, flight: Option<&Record>) -> Result<ExitCode, F
     }
     while !running.poll()? {
         if running.wait(&[signals.as_fd()])? {
-            take(&signals, &mut running);
+            take(&signals, &mut running, is_signalled)?;
         }
     }
     Ok(ExitCode::from(running.end()?.code))
 }
 
-/// Does what signals ask for. That of a child's end only wakes.
-fn take(signals: &SignalFd, running: &mut Running) {
+/// Does what signals ask for. That of a child's end only wakes. `is_signalled`: the script has probes of SIGUSR1.
+fn take(signals: &SignalFd, running: &mut Running, is_signalled: bool) -> Result<(), Failure> {
     while let Ok(Some(signal)) = signals.read_signal() {
         match signal.ssi_signo as i32 {
             SIGCHLD => {}
-            snapshot if snapshot == Signal::SIGUSR1 as i32 => running.snapshot(),
+            asked if asked == Signal::SIGUSR1 as i32 && is_signalled => running.signalled()?,
+            asked if asked == Signal::SIGUSR1 as i32 => running.snapshot(),
             _ => running.stop(),
         }
     }
+    Ok(())
 }
 
 /// From here on these signals are read from a descriptor.

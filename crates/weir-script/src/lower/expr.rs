@@ -1,7 +1,7 @@
 //! Expressions and conditions.
 
 use weir_event::Type;
-use weir_ir::{BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, Value};
+use weir_ir::{Asked, BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
@@ -42,6 +42,11 @@ fn kind_of(trigger: &Trigger) -> &'static str {
     match trigger {
         Trigger::Begin | Trigger::End => "special",
         Trigger::Interval { .. } => "interval",
+        Trigger::Asked { by } => match by {
+            Asked::Signal => "self",
+            Asked::Test => "test",
+            Asked::Bench => "bench",
+        },
         Trigger::Uretprobe { .. } => "uretprobe",
         Trigger::Usdt { .. } => "usdt",
         Trigger::Uprobe { .. } | Trigger::Session { .. } | Trigger::Filter => "uprobe",
