@@ -35,12 +35,17 @@ use std::fmt;
 use std::str::FromStr;
 
 use weir_event::schema::Schema;
-use weir_ir::Module;
+use weir_ir::{Automaton, Module};
 use weir_source::Diagnostic;
 
 pub use crate::check::{Checked, check};
 pub use crate::lower::lower;
 pub use crate::parser::parse;
+
+/// What finds a regular expression in texts, or why there is nothing such: what is wrong, and a hint.
+pub fn regular_expression(expression: &str) -> Result<Automaton, String> {
+    automaton::regex(expression).map_err(|fault| format!("{}; {}", fault.message, fault.hint))
+}
 
 /// What a filter's operators mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

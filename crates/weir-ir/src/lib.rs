@@ -86,6 +86,10 @@ pub enum Trigger {
     Interval {
         period_ns: u64,
     },
+    /// When weir is asked to run it, in the controller.
+    Asked {
+        by: Asked,
+    },
     /// At entry of each of these functions, in the target.
     Uprobe {
         sites: Vec<SiteSpec>,
@@ -115,6 +119,7 @@ impl Trigger {
             Trigger::Begin
             | Trigger::End
             | Trigger::Interval { .. }
+            | Trigger::Asked { .. }
             | Trigger::Usdt { .. }
             | Trigger::Filter => &[],
         }
@@ -130,8 +135,25 @@ impl Trigger {
 
     /// It runs in the target.
     pub fn is_probe(&self) -> bool {
-        !matches!(self, Trigger::Begin | Trigger::End | Trigger::Interval { .. })
+        !matches!(self, Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Asked { .. })
     }
+}
+
+/// What asks weir to run a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// SIGUSR1.
+    Signal,
+    /// A run of the script's tests.
+    Test,
+    /// A run of its benchmarks.
+    Bench,
+}
+
+impl Asked {
+    /// Each with its name in the text form.
+    pub const NAMES: [(Asked, &'static str); 3] =
+        [(Asked::Signal, "signal"), (Asked::Test, "test"), (Asked::Bench, "bench")];
 }
 
 /// One place of a static probe, as the world resolved it.

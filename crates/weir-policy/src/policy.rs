@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use weir_ebpf::helper::{self, Access};
 use weir_ebpf::insn::{class, jmp, pseudo};
-use weir_ebpf::kfunc;
+use weir_ebpf::{Insn, kfunc};
 use weir_probe::Forbidden;
 use weir_source::printable;
 use weir_symbols::pattern;
@@ -179,6 +179,16 @@ pub enum Callee {
 }
 
 impl Callee {
+    /// What the instruction calls, if it calls something outside of its program.
+    pub fn of(insn: &Insn) -> Option<Callee> {
+        let is_call = insn.opcode == class::JMP | jmp::CALL;
+        match insn.src {
+            pseudo::HELPER if is_call => Some(Callee::Helper(insn.imm)),
+            pseudo::KERNEL if is_call => Some(Callee::Kernel(insn.imm)),
+            _ => None,
+        }
+    }
+
     fn access(self) -> Access {
         match self {
             Callee::Helper(id) => helper::access(id),
@@ -197,13 +207,7 @@ impl Callee {
 
 /// The first call of a program that is meant, in words.
 pub fn first_call(program: &VerifiedProgram, is_meant: impl Fn(Callee) -> bool) -> Option<String> {
-    let calls = program.insns().iter().filter(|insn| insn.opcode == class::JMP | jmp::CALL);
-    let callees = calls.filter_map(|insn| match insn.src {
-        pseudo::HELPER => Some(Callee::Helper(insn.imm)),
-        pseudo::KERNEL => Some(Callee::Kernel(insn.imm)),
-        _ => None,
-    });
-    let callee = callees.into_iter().find(|&callee| is_meant(callee))?;
+    let callee = program.insns().iter().filter_map(Callee::of).find(|&callee| is_meant(callee))?;
     Some(format!("{} calls {}", printable(program.name()), callee.name()))
 }
 

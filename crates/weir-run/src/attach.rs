@@ -43,7 +43,7 @@ impl Shared {
     pub(super) fn budget(&self, pid: i32, plan: &Plan) -> Result<Budget, Failure> {
         let needs = Needs::of(&plan.verified);
         let budget = self.guard.admit(pid, &needs)?;
-        let needed = self.maps_layout()?.bytes_at_first() + control(plan)?.bytes;
+        let needed = maps_layout(&self.plan)?.bytes_at_first() + control(plan)?.bytes;
         match budget.bytes {
             Some(allowed) if needed > allowed => Err(Failure::Refused(anyhow!(
                 "the maps of the script need {needed} bytes, and the budget is {budget} ({}): make them smaller with \
@@ -144,7 +144,7 @@ impl Shared {
 
     /// The maps of the session, empty but for tables of automata and what `--program` has in its own at first.
     pub(super) fn maps(&self) -> Result<Segment, Failure> {
-        let segment = Segment::create_maps(self.maps_layout()?, &self.identity(0));
+        let segment = Segment::create_maps(maps_layout(&self.plan)?, &self.identity(0));
         let segment = segment.context("making the segment").map_err(Failure::Machine)?;
         if let Some((map, contents)) = &self.plan.compiled.automata {
             let written = segment.map(*map as usize).update(&0u32.to_le_bytes(), contents, 0);
@@ -154,15 +154,6 @@ impl Shared {
             decider.fill(&segment, self.plan.compiled.callee_maps)?;
         }
         Ok(segment)
-    }
-
-    fn maps_layout(&self) -> Result<SegmentLayout, Failure> {
-        let lay_out = match stages::need_lanes(&self.plan.verified) {
-            true => SegmentLayout::plan_claimable,
-            false => SegmentLayout::plan,
-        };
-        let layout = lay_out(&self.plan.compiled.object.maps, local::possible_cpus());
-        Ok(layout.map_err(|error| Failure::Refused(anyhow!(error)))?.growing())
     }
 
     fn identity(&self, target_pid: u32) -> Identity {
@@ -333,8 +324,18 @@ impl Shared {
     }
 }
 
+/// The layout of the segment that a run's maps are in.
+pub(crate) fn maps_layout(plan: &Plan) -> Result<SegmentLayout, Failure> {
+    let lay_out = match stages::need_lanes(&plan.verified) {
+        true => SegmentLayout::plan_claimable,
+        false => SegmentLayout::plan,
+    };
+    let layout = lay_out(&plan.compiled.object.maps, local::possible_cpus());
+    Ok(layout.map_err(|error| Failure::Refused(anyhow!(error)))?.growing())
+}
+
 /// The layout of the own segment of a target.
-fn control(plan: &Plan) -> Result<SegmentLayout, Failure> {
+pub(crate) fn control(plan: &Plan) -> Result<SegmentLayout, Failure> {
     // A semaphore is raised and lowered.
     let semaphores = plan.sites.iter().filter(|site| site.semaphore.is_some()).count();
     let windows = plan.sites.iter().filter_map(|site| site.window.as_ref().ok());

@@ -1,4 +1,4 @@
-//! When programs run that are at no place of a process: BEGIN, END and interval probes.
+//! When programs run that are at no place of a process: BEGIN, END, interval probes, and those of a signal.
 //!
 //! In: their triggers, and who runs them ([`Caller`]). What they print goes through the same ring as the target's records, so the order is kept.
 //! [`InWeir`] runs them in weir's interpreter: they are few, and run seldom.
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use weir_codegen::Compiled;
 use weir_interp::Environment;
-use weir_ir::Trigger;
+use weir_ir::{Asked, Trigger};
 use weir_rt::executable::Frame;
 use weir_rt::segment::Segment;
 use weir_verifier::VerifiedProgram;
@@ -41,6 +41,8 @@ impl Caller for InWeir<'_> {
 pub(crate) struct Controller {
     begin: Vec<usize>,
     end: Vec<usize>,
+    /// At a signal.
+    signalled: Vec<usize>,
     /// Of intervals that have not begun.
     periods: Vec<(usize, Duration)>,
     intervals: Vec<Interval>,
@@ -64,6 +66,7 @@ impl Controller {
         Controller {
             begin: of(Trigger::Begin).collect(),
             end: of(Trigger::End).collect(),
+            signalled: of(Trigger::Asked { by: Asked::Signal }).collect(),
             periods: all().filter_map(period).collect(),
             intervals: Vec::new(),
         }
@@ -75,6 +78,10 @@ impl Controller {
 
     pub(crate) fn end(&self, caller: &dyn Caller) -> Result<(), Failure> {
         self.end.iter().try_for_each(|program| caller.call(*program))
+    }
+
+    pub(crate) fn signalled(&self, caller: &dyn Caller) -> Result<(), Failure> {
+        self.signalled.iter().try_for_each(|program| caller.call(*program))
     }
 
     /// The first interval of each ends one period after `now`.

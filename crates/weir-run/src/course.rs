@@ -18,6 +18,8 @@ pub(crate) trait Course {
     fn until(&self) -> Duration;
     /// The run is to end.
     fn stop(&mut self);
+    /// Programs that wait for a signal are to run.
+    fn signalled(&mut self) -> Result<(), Failure>;
     /// A flight recorder is to write what is in its rings.
     fn snapshot(&mut self);
     /// How records and maps lie in bytes.

@@ -6,7 +6,7 @@ use weir_source::SourceFile;
 
 use crate::failure::Failure;
 use crate::plan::Plan;
-use crate::stages::{self, Site};
+use crate::stages::{self, Native, Site};
 
 /// Needs no target: the syntax alone.
 pub(crate) fn ast(source: &SourceFile) -> Result<String, Failure> {
@@ -45,7 +45,7 @@ pub(crate) fn sites(sites: &[Site]) -> String {
     out
 }
 
-fn technique(returns: Returns) -> &'static str {
+pub(crate) fn technique(returns: Returns) -> &'static str {
     match returns {
         Returns::CallThrough { .. } => "call-through",
         Returns::Replace => "replacement",
@@ -53,19 +53,27 @@ fn technique(returns: Returns) -> &'static str {
     }
 }
 
+/// The programs as they are compiled for a process about which nothing is known.
+pub(crate) fn native_of_unknown(plan: &Plan) -> Result<Native<'_>, Failure> {
+    stages::native(&plan.sites, &plan.verified, &|_| of_unknown())
+}
+
+fn of_unknown() -> SiteAbi {
+    SiteAbi {
+        pid: 0,
+        tid: TidSource::Syscall,
+        lanes: LanePolicy::Shared,
+        cpus: weir_rt::local::possible_cpus(),
+        bmi2: weir_rt::isa::native::cpu::has_bmi2(),
+        reads_ticks: true,
+    }
+}
+
 /// The machine code of each program, as compiled for process `pid`, else for one about which nothing is known.
 pub(crate) fn asm(plan: &Plan, pid: Option<i32>) -> Result<String, Failure> {
     let target = pid.map(weir_probe::Target::open).transpose()?;
     let cpus = weir_rt::local::possible_cpus();
-    let unknown = SiteAbi {
-        pid: pid.unwrap_or(0) as u32,
-        tid: TidSource::Syscall,
-        lanes: LanePolicy::Shared,
-        cpus,
-        bmi2: weir_rt::isa::native::cpu::has_bmi2(),
-        reads_ticks: true,
-    };
-    let abi_of = |binary: &_| target.as_ref().map_or(unknown, |target| target.abi(binary, cpus));
+    let abi_of = |binary: &_| target.as_ref().map_or(of_unknown(), |target| target.abi(binary, cpus));
     let executables = stages::native(&plan.sites, &plan.verified, &abi_of)?.executables;
     let mut out = String::new();
     if target.is_none() && !executables.is_empty() {

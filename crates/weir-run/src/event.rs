@@ -72,6 +72,7 @@ pub fn events(clause: &Function, world: &Binaries) -> Vec<Event> {
         Trigger::Begin
         | Trigger::End
         | Trigger::Interval { .. }
+        | Trigger::Asked { .. }
         | Trigger::Session { .. }
         | Trigger::Filter => Vec::new(),
     }

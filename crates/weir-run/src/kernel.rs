@@ -107,6 +107,22 @@ pub(super) fn check(module: &Module) -> Result<(), Failure> {
     }
 }
 
+/// Of each place why the kernel would not be asked to probe it, as far as files say it and, where it is known, the process.
+pub(super) fn checked_places(plan: &Plan, pid: Option<i32>) -> Vec<Result<(), String>> {
+    let mappings = pid.and_then(|pid| Some((pid, target::read_mappings(pid).ok()?)));
+    let places = match &mappings {
+        Some((pid, mappings)) => Places::of(plan, *pid, mappings),
+        None => Places::of_files(plan),
+    };
+    let check = |site: &Site| {
+        let results: Vec<_> = site.programs.iter().map(|wanted| places.place(site, wanted)).collect();
+        let any = results.iter().any(Result::is_ok);
+        let first = results.into_iter().find_map(Result::err).filter(|_| !any);
+        first.map_or(Ok(()), Err)
+    };
+    plan.sites.iter().map(check).collect()
+}
+
 /// Attaches to the processes, or starts the command.
 pub(super) fn start(
     shared: Rc<Shared>,
@@ -432,6 +448,13 @@ impl Course for InKernelCourse {
 
     fn stop(&mut self) {
         self.is_stopped = true;
+    }
+
+    fn signalled(&mut self) -> Result<(), Failure> {
+        match self.output.exit() {
+            None => self.controller.signalled(&self.caller),
+            Some(_) => Ok(()),
+        }
     }
 
     fn snapshot(&mut self) {}

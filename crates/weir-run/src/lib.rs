@@ -24,6 +24,7 @@
 
 // What a run is made of, before anything is touched.
 pub mod event;
+pub mod explain;
 pub mod object;
 pub mod options;
 pub mod world;
@@ -34,6 +35,7 @@ mod filtered;
 mod indirect;
 mod plan;
 mod prepare;
+mod probe_filter;
 mod recording;
 mod required;
 mod stages;
@@ -47,6 +49,7 @@ mod processes;
 mod running;
 mod start;
 
+mod asked;
 mod attach;
 mod command;
 mod enrol;
@@ -88,10 +91,11 @@ mod symbols;
 mod clock;
 mod shared;
 
+pub use crate::asked::{Benched, Tested, Trial};
 pub use crate::costs::percent;
 pub use crate::failure::Failure;
 pub use crate::notice::{About, NotProbed, Notice, Notices};
-pub use crate::options::{Detail, Engine, Options, RecordOptions, SnapshotOptions, TriggerOptions};
+pub use crate::options::{Detail, Engine, Mode, Options, RecordOptions, SnapshotOptions, TriggerOptions};
 pub use crate::prepare::{
     Front, Planned, Run, Script, check_rule, check_triggers, compile, events, formatted, syntax,
 };
@@ -99,4 +103,5 @@ pub use crate::recorded::Recorded;
 pub use crate::recorded::Snapshots;
 pub use crate::running::{Ended, Running};
 pub use crate::start::{Shown, Start, View};
+pub use weir_ir::Asked;
 pub use weir_script::fault_of as fault_of_setting;

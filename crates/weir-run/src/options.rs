@@ -34,6 +34,10 @@ pub struct Options {
     pub command: Option<Vec<String>>,
     /// Clauses at events run only where this holds.
     pub filter: Option<String>,
+    /// Which of the script's probes run.
+    pub mode: Mode,
+    /// Of the script's probes those run, beside BEGIN and END, in whose names this regular expression is found.
+    pub probe_filter: Option<String>,
     /// Whose rules of comparing, numbers and patterns hold in `filter`.
     pub dialect: Dialect,
     /// The same by an eBPF program: FILE or FILE:NAME.
@@ -70,6 +74,18 @@ pub struct Options {
     pub home: Option<PathBuf>,
 }
 
+/// Which of a script's probes run, beside BEGIN and END.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// All but tests and benchmarks.
+    #[default]
+    Trace,
+    /// Tests alone.
+    Test,
+    /// Benchmarks alone.
+    Bench,
+}
+
 /// Where a script runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
@@ -104,6 +120,8 @@ impl Default for Options {
             all_processes: false,
             command: None,
             filter: None,
+            mode: Mode::default(),
+            probe_filter: None,
             dialect: Dialect::default(),
             program: None,
             budget: None,

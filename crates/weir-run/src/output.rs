@@ -55,6 +55,8 @@ pub(crate) struct Output {
     /// What the run ends with, if the script says nothing else.
     asked: Option<i64>,
     phase: Phase,
+    /// Of `errorf` and `assert`.
+    errors: u64,
     lost: u64,
     told_lost: Option<Instant>,
     /// How often runs of a clause ended in the loop of that line.
@@ -73,6 +75,7 @@ impl Output {
             exit: None,
             asked: None,
             phase: Phase::Running,
+            errors: 0,
             lost: 0,
             told_lost: None,
             loops: BTreeMap::new(),
@@ -86,6 +89,17 @@ impl Output {
     /// The code that the run is to end with, once something has asked for its end.
     pub(crate) fn exit(&self) -> Option<i64> {
         self.exit.or(self.asked)
+    }
+
+    /// The same, and all goes on as if it had not been asked for.
+    pub(crate) fn take_exit(&mut self) -> Option<i64> {
+        self.phase = Phase::Running;
+        self.exit.take()
+    }
+
+    /// How often the script has reported an error.
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors
     }
 
     /// The run is to end with this code, unless the script has asked for another.
@@ -156,6 +170,7 @@ impl Output {
                 }
             }
             Decoded::Printf { to: to @ (PrintTo::Error(place) | PrintTo::Warning(place)), text } => {
+                self.errors += u64::from(matches!(to, PrintTo::Error(_)));
                 let (kind, word) = match to {
                     PrintTo::Error(_) => ("errorf", "ERROR"),
                     _ => ("warnf", "WARNING"),

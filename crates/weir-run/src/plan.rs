@@ -24,6 +24,7 @@ use crate::event::text::Text;
 use crate::failure::Failure;
 use crate::filtered::{self, Filtered};
 use crate::options::Options;
+use crate::probe_filter::ProbeFilter;
 use crate::recording::Recording;
 use crate::stages::{self, Site};
 use crate::world::{Binaries, Later, binaries};
@@ -39,6 +40,8 @@ pub(crate) struct Given {
     pub(crate) parameters: Vec<String>,
     /// What events must be for clauses to run.
     pub(crate) filter: Option<Text>,
+    /// Which of the probes run.
+    pub(crate) probes: ProbeFilter,
     /// What says so besides.
     pub(crate) decider: Option<Decider>,
     /// What clauses do instead of what the script says.
@@ -83,6 +86,7 @@ impl Given {
             ..weir_script::Options::default()
         };
         let mut module = stages::front(&self.source, &options, world, &mut of_script)?;
+        self.probes.apply(&mut module)?;
         let mut gates = Vec::new();
         if let Some(recording) = &self.recording {
             gates = recording.put(&mut module, world, &mut |warning| warn(&self.source, &[warning]))?;

@@ -22,19 +22,21 @@ use weir_source::{Diagnostic, SourceFile};
 
 use crate::decider::Decider;
 use crate::event::Event;
+use crate::explain::Explained;
 use crate::failure::Failure;
 use crate::flight::Flight;
 use crate::groups::Groups;
 use crate::notice::{About, Notice, Notices};
 use crate::options::{Engine, Options, RecordOptions, TriggerOptions};
 use crate::plan::{Given, Plan};
+use crate::probe_filter::ProbeFilter;
 use crate::recorder::Recorder;
 use crate::recording::{self, Recording};
 use crate::shared::{Shared, label};
 use crate::subjects::Subjects;
 use crate::triggers::Triggers;
 use crate::world::{Binaries, Later, binaries, places};
-use crate::{emit, filtered, kernel, required, stages};
+use crate::{emit, explain, filtered, kernel, required, stages};
 
 /// What is to run at events: a script, or recording.
 #[derive(Debug)]
@@ -157,6 +159,7 @@ impl Front {
         let (clock, began) = (Clock::start(), Instant::now());
         let filter = filtered::text(&options)?;
         let decider = Decider::given(&options)?;
+        let probes = ProbeFilter::new(options.mode, options.probe_filter.as_deref())?;
         let kernel = is_in_kernel.then(Features::of_kernel);
         let Script { source, parameters, mut recording } = script;
         if let Some(recording) = &mut recording {
@@ -167,6 +170,7 @@ impl Front {
             source,
             parameters,
             filter,
+            probes,
             decider,
             recording,
             kernel,
@@ -200,8 +204,8 @@ impl Front {
             });
         }
         let plan = Plan { compiled, verified, sites, missing };
-        let Front { given, subjects, pid, notices, clock, .. } = self;
-        Ok(Planned { given, subjects, pid, plan, notices, clock })
+        let Front { given, subjects, pid, world, module, notices, clock, .. } = self;
+        Ok(Planned { given, subjects, pid, world, module, plan, notices, clock })
     }
 }
 
@@ -210,6 +214,8 @@ pub struct Planned {
     given: Given,
     subjects: Subjects,
     pid: Option<i32>,
+    world: Binaries,
+    module: Module,
     plan: Plan,
     notices: Notices,
     clock: Option<Clock>,
@@ -231,9 +237,15 @@ impl Planned {
         emit::asm(&self.plan, self.pid)
     }
 
+    /// What the run would do; nothing is attached, started or stopped.
+    pub fn explain(&self) -> Result<Explained, Failure> {
+        let Planned { given, pid, world, module, plan, .. } = self;
+        explain::explain(plan, module, (&given.options, given.recording.is_some()), *pid, world)
+    }
+
     /// Makes all that can fail before a process is touched.
     pub fn ready(self) -> Result<Run, Failure> {
-        let Planned { given, subjects, pid, plan, notices, clock } = self;
+        let Planned { given, subjects, pid, plan, notices, clock, .. } = self;
         if given.options.checks_alone {
             return Err(Failure::Usage(anyhow!("the script was compiled to be checked alone")));
         }

@@ -100,6 +100,10 @@ impl Course for InProcesses {
         self.rounds.stop();
     }
 
+    fn signalled(&mut self) -> Result<(), Failure> {
+        self.rounds.signalled(&self.maps)
+    }
+
     fn snapshot(&mut self) {
         self.rounds.snapshot();
     }

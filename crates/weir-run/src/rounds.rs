@@ -120,6 +120,14 @@ impl Rounds {
         self.requests.stop = true;
     }
 
+    /// weir was sent the signal that programs wait for.
+    pub(crate) fn signalled(&mut self, segment: &Segment) -> Result<(), Failure> {
+        match self.output.exit() {
+            None => self.controller.signalled(&in_weir(&self.shared, segment)),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// Somebody asks for a snapshot.
     pub(crate) fn snapshot(&mut self) {
         self.sink.ask();

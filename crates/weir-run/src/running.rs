@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_event::Schema;
+use weir_ir::{Asked, Trigger};
 use weir_report::Entry;
 
 use crate::course::Course;
@@ -36,6 +37,11 @@ pub struct Running {
 }
 
 impl Run {
+    /// The script has probes that run when the caller is sent SIGUSR1, which it is to block.
+    pub fn awaits_signal(&self) -> bool {
+        self.shared.plan.compiled.triggers.contains(&Trigger::Asked { by: Asked::Signal })
+    }
+
     /// Attaches to the processes, or starts the command.
     pub fn start(self, start: Start) -> Result<Running, Failure> {
         let course: Box<dyn Course> = match self.shared.given.kernel {
@@ -86,6 +92,12 @@ impl Running {
     pub fn stop(&mut self) {
         self.is_woken = Some(true);
         self.course.stop();
+    }
+
+    /// The caller was sent SIGUSR1, at which `self:signal:SIGUSR1` runs.
+    pub fn signalled(&mut self) -> Result<(), Failure> {
+        self.is_woken = Some(true);
+        self.course.signalled()
     }
 
     /// Has a flight recorder write what is in its rings, at the next [`Running::poll`].

@@ -202,6 +202,7 @@ pub(crate) fn sites(compiled: &Compiled, missing: MissingProbes, world: &Binarie
             | Trigger::Begin
             | Trigger::End
             | Trigger::Interval { .. }
+            | Trigger::Asked { .. }
             | Trigger::Filter => When::Entry,
         };
         let wanted = |cookie, by_pattern: bool| Wanted {

@@ -3,7 +3,7 @@
 //! Knows the probe kinds and their spellings; asks the [`World`] for functions. Does not know clauses.
 
 use weir_ir::world::is_language;
-use weir_ir::{FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError};
+use weir_ir::{Asked, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, Trigger, World, WorldError};
 use weir_source::{Diagnostic, Span};
 
 use crate::Options;
@@ -20,11 +20,8 @@ pub(crate) const WITHOUT_PATH: &[&str] = &["begin", "end", "interval", "i"];
 /// What one attach point means.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Attach {
-    Begin,
-    End,
-    Interval {
-        period_ns: u64,
-    },
+    /// In weir itself.
+    InWeir(Trigger),
     Functions(Vec<FoundFunction>),
     /// Single instructions.
     Places(Vec<FoundPlace>),
@@ -52,6 +49,9 @@ pub(crate) const KINDS: &[(&str, &str, &str)] = &[
     ("begin", "begin", "`BEGIN`"),
     ("end", "end", "`END`"),
     ("interval", "i", "`interval:s:1`, `interval:ms:100`, `interval:hz:10` or `interval:1s`"),
+    ("self", "self", "`self:signal:SIGUSR1`"),
+    ("test", "test", "`test:NAME`"),
+    ("bench", "bench", "`bench:NAME`"),
     ("uprobe", "u", "`uprobe:BINARY:FUNCTION`, such as `uprobe:libc:malloc`, or `uprobe:BINARY@FILE:LINE`"),
     ("uretprobe", "ur", "`uretprobe:BINARY:FUNCTION`, such as `uretprobe:libc:malloc`"),
     ("usdt", "U", "`usdt:BINARY:PROVIDER:NAME` or `usdt:BINARY:NAME`, such as `usdt:python3:gc__start`"),
@@ -83,9 +83,10 @@ pub(crate) fn resolve(probe: &Probe, options: &Options, world: &dyn World) -> Re
             format!("`{}` takes nothing after it", kind.text),
             format!("write {form}"),
         )),
-        "begin" => Ok(Attach::Begin),
-        "end" => Ok(Attach::End),
+        "begin" => Ok(Attach::InWeir(Trigger::Begin)),
+        "end" => Ok(Attach::InWeir(Trigger::End)),
         "interval" => interval("interval", probe.span, rest, form),
+        "self" | "test" | "bench" => asked(name, probe.span, rest, form),
         "uprobe" => {
             let rest = &with_program(rest, world);
             match place(rest)? {
@@ -119,8 +120,8 @@ fn with_program(rest: &[Name], world: &dyn World) -> Vec<Name> {
 /// `probe` as weir prints it for an attach point that is no function.
 pub(crate) fn display(probe: &Probe, attach: &Attach) -> String {
     match attach {
-        Attach::Begin => "BEGIN".to_string(),
-        Attach::End => "END".to_string(),
+        Attach::InWeir(Trigger::Begin) => "BEGIN".to_string(),
+        Attach::InWeir(Trigger::End) => "END".to_string(),
         _ => probe.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(":"),
     }
 }
@@ -163,13 +164,38 @@ pub(crate) fn interval(kind: &str, span: Span, rest: &[Name], form: &str) -> Res
 /// `period_ns` is None where it does not fit or is infinite.
 fn period(span: Span, period_ns: Option<u64>) -> Result<Attach, Fault> {
     match period_ns {
-        Some(period_ns) if period_ns >= limits::INTERVAL_PERIOD_NS_MIN => Ok(Attach::Interval { period_ns }),
+        Some(period_ns) if period_ns >= limits::INTERVAL_PERIOD_NS_MIN => {
+            Ok(Attach::InWeir(Trigger::Interval { period_ns }))
+        }
         _ => {
             let least = limits::INTERVAL_PERIOD_NS_MIN;
             let hint = format!("the shortest period is {least} ns, the longest 584 years");
             Err(written(span, "the interval is too short or too long".to_string(), hint))
         }
     }
+}
+
+/// What runs when weir is asked for it.
+fn asked(kind: &str, span: Span, rest: &[Name], form: &str) -> Result<Attach, Fault> {
+    let by = match (kind, rest) {
+        ("self", [trigger, signal]) if trigger.text == "signal" => match signal.text.as_str() {
+            "SIGUSR1" => Asked::Signal,
+            other => {
+                let message = format!("{} is not a supported signal", other.escape_debug());
+                return Err(written(signal.span, message, format!("write {form}")));
+            }
+        },
+        ("test", [name]) if !name.text.is_empty() => Asked::Test,
+        ("bench", [name]) if !name.text.is_empty() => Asked::Bench,
+        _ => {
+            return Err(written(
+                span,
+                format!("the `{kind}` probe is not complete"),
+                format!("write {form}"),
+            ));
+        }
+    };
+    Ok(Attach::InWeir(Trigger::Asked { by }))
 }
 
 /// The language that the attach point of a function names.
@@ -340,7 +366,7 @@ pub(crate) fn binaries(attached: &[(usize, Attach)]) -> Vec<String> {
             }
             Attach::Places(found) => all.extend(found.iter().map(|place| place.binary.clone())),
             Attach::Statics(found) => all.extend(found.iter().map(|place| place.binary.clone())),
-            Attach::Begin | Attach::End | Attach::Interval { .. } | Attach::Kernel { .. } => {}
+            Attach::InWeir(_) | Attach::Kernel { .. } => {}
         }
     }
     all.sort_unstable();

@@ -293,7 +293,7 @@ pub const VARIABLES: &[Variable] = &[
         ir: Builtin::Probe,
         ty: Type::Str { bytes: limits::COMM_BYTES },
         place: Place::Anywhere,
-        doc: "Kind of the probe: `uprobe`, `uretprobe`, `usdt`, `interval`; of `BEGIN` and `END` `special`.",
+        doc: "Kind of the probe: `uprobe`, `uretprobe`, `usdt`, `interval`, `self`, `test`, `bench`; of `BEGIN` and `END` `special`.",
     },
 ];
 

@@ -30,11 +30,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_event::ctype::{CTypes, TypeId};
 use weir_event::{MapRoom, MapSchema, MapValue, SiteName, Type};
-use weir_ir::{FoundArgument, FoundFunction, FoundPlace, KERNEL, MissingProbes, SiteSpec, Trigger, World};
+use weir_ir::{
+    Asked, FoundArgument, FoundFunction, FoundPlace, KERNEL, MissingProbes, SiteSpec, Trigger, World,
+};
 use weir_source::{Diagnostic, Severity, Span};
 
 use crate::Options;
-use crate::ast::{Clause, MapDeclaration, Name, Script};
+use crate::ast::{Clause, MapDeclaration, Name, Probe, Script};
 use crate::attach::{self, Attach, Fault};
 use crate::config::{self, Settings};
 use crate::limits;
@@ -280,6 +282,7 @@ fn attach_all(
     let mut all = Vec::new();
     let mut sites = 0u64;
     let mut too_many = false;
+    let mut named = Vec::new();
     let before = diagnostics.len();
     for clause in &script.clauses {
         let mut attached = Vec::new();
@@ -289,11 +292,12 @@ fn attach_all(
             }
             match attach::resolve(probe, options, world) {
                 Ok(attach) => {
+                    diagnostics.extend(named_twice(probe, &attach, &mut named));
                     sites += match &attach {
                         Attach::Functions(found) | Attach::Returns(found) => found.len() as u64,
                         Attach::Places(found) => found.len() as u64,
                         Attach::Statics(found) => found.len() as u64,
-                        Attach::Begin | Attach::End | Attach::Interval { .. } | Attach::Kernel { .. } => 0,
+                        Attach::InWeir(_) | Attach::Kernel { .. } => 0,
                     };
                     if sites > settings.max_probes {
                         too_many = true;
@@ -335,6 +339,25 @@ fn attach_all(
     all
 }
 
+/// A test's name, or a benchmark's, is one's own.
+fn named_twice<'a>(
+    probe: &'a Probe,
+    attach: &Attach,
+    named: &mut Vec<(Asked, &'a str)>,
+) -> Option<Diagnostic> {
+    let Attach::InWeir(Trigger::Asked { by: by @ (Asked::Test | Asked::Bench) }) = attach else {
+        return None;
+    };
+    let [_, name] = &probe.parts[..] else { return None };
+    let row = (*by, name.text.as_str());
+    if named.contains(&row) {
+        let message = format!("`{}` is the name of more than one probe", name.text.escape_debug());
+        return Some(Diagnostic::error(name.span, message).with_hint("give each a name of its own"));
+    }
+    named.push(row);
+    None
+}
+
 fn too_many_shapes(clause: &Clause, targets: &[Target], diagnostics: &mut Vec<Diagnostic>) {
     let shapes = targets.iter().filter(|target| matches!(target.trigger, Trigger::Usdt { .. })).count();
     let limit = limits::ARGUMENT_SHAPES_MAX;
@@ -363,9 +386,7 @@ fn clause_targets(
         let probe = &clause.probes[index];
         let name = attach::display(probe, &attach);
         let trigger = match attach {
-            Attach::Begin => Trigger::Begin,
-            Attach::End => Trigger::End,
-            Attach::Interval { period_ns } => Trigger::Interval { period_ns },
+            Attach::InWeir(trigger) => trigger,
             Attach::Functions(found) => {
                 entries.add("uprobe", (name, attach::language(probe)), found, sites);
                 continue;
@@ -619,7 +640,7 @@ impl<'a> Checker<'a> {
             let probe = &clause.probes[*index];
             Some((probe.span, attach::display(probe, attach)))
         };
-        self.outside = first(|a| matches!(a, Attach::Begin | Attach::End | Attach::Interval { .. }));
+        self.outside = first(|attach| matches!(attach, Attach::InWeir(_)));
         self.not_return = first(|attach| !kernel::gives_result(attach));
         self.at_return = first(kernel::has_no_arguments);
         self.enter_kernel(clause, attached);

@@ -18,7 +18,7 @@ use crate::ast::{
     StmtKind, TypeBase, TypeName, children,
 };
 use crate::limits;
-use crate::parse;
+use crate::syntax::parse;
 
 pub(crate) use crate::expand::origin::Origins;
 

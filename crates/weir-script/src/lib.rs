@@ -27,6 +27,7 @@ mod kernel;
 mod lower;
 
 mod limits;
+mod syntax;
 
 use weir_ir::{Module, World};
 use weir_source::{Diagnostic, Severity, SourceFile};
@@ -34,9 +35,8 @@ use weir_source::{Diagnostic, Severity, SourceFile};
 use crate::check::check;
 pub use crate::config::fault_of;
 use crate::lower::lower;
-use weir_syntax::Words;
+pub use crate::syntax::{format, parse};
 pub use weir_syntax::ast;
-use weir_syntax::ast::Script;
 
 /// What may be set outside of the script. A `config` block in it wins over the numbers, and `settings` over both.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,22 +78,6 @@ impl Default for Options {
             checks_kernel: false,
         }
     }
-}
-
-/// What the tables of the language say of words.
-const WORDS: Words = Words {
-    is_value: |word| builtin::variable(word).is_some() || builtin::is_stack(word),
-    is_without_path: |kind| attach::WITHOUT_PATH.contains(&kind) || kernel::kind(kind).is_some(),
-};
-
-/// Reads a script. The diagnostics are in the order of the text; there is no `Invalid` node without one.
-pub fn parse(file: &SourceFile) -> (Script, Vec<Diagnostic>) {
-    weir_syntax::parse(file, WORDS)
-}
-
-/// The script of `file` in weir's style, or every fault that keeps it from being read.
-pub fn format(file: &SourceFile) -> Result<String, Vec<Diagnostic>> {
-    weir_syntax::format(file, WORDS)
 }
 
 /// Text → IR and warnings, or every fault found (errors and warnings, in the order of the text).

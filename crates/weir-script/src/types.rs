@@ -11,9 +11,7 @@ use weir_event::ctype::CTypes;
 use weir_event::{MapValue, Type, Word};
 use weir_ir::{BinOp, CmpOp};
 
-use crate::ast::{BinaryOp, Expr, ExprKind, TypeBase, TypeName, UnaryOp};
-use crate::builtin::{self, FunctionKind};
-use crate::check::Known;
+use crate::ast::{BinaryOp, TypeBase, TypeName};
 use crate::limits;
 
 /// What the check knows of an expression.
@@ -104,34 +102,6 @@ pub(crate) fn plain(ty: &Type) -> Type {
 /// Bytes of no further type.
 pub(crate) fn object(bytes: u32) -> Type {
     Type::Object { ty: CTypes::VOID, bytes }
-}
-
-/// The type of a number that has a name by the way it is written.
-pub(crate) fn named_number(expr: &Expr, known: &Known) -> Option<Type> {
-    if is_truth(expr, known) {
-        return Some(TRUTH);
-    }
-    let ExprKind::Name(name) = &expr.kind else { return None };
-    known.declarations.enumeration_of(name).map(|of| Type::Word(Word::Enum(of)))
-}
-
-/// Whether an expression is true or false by the way it is written. Comparisons and the like are numbers up to bpftrace 0.23.
-fn is_truth(expr: &Expr, known: &Known) -> bool {
-    match &expr.kind {
-        ExprKind::Name(name) => matches!(name.as_str(), "true" | "false"),
-        ExprKind::Cast { ty, .. } => is_truth_name(ty),
-        ExprKind::Unary { op: UnaryOp::Not, .. } => known.has_truths,
-        ExprKind::Binary { op, .. } => known.has_truths && (op.is_comparison() || op.is_logical()),
-        ExprKind::Call { function, args } => match builtin::function(&function.text).map(|row| row.kind) {
-            Some(FunctionKind::Getopt) => match args.get(1) {
-                None => true,
-                Some(default) => is_truth(default, known),
-            },
-            Some(kind) => known.has_truths && kind.gives_truth(),
-            None => false,
-        },
-        _ => false,
-    }
 }
 
 /// C's type of what is true or false.

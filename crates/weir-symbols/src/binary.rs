@@ -252,9 +252,9 @@ impl Binary {
     /// The same by names of C++ and Rust as people write them, each with that symbol of the function that has the name: without its parameters a name
     /// means all functions that differ in these.
     pub fn find_demangled(&self, pattern: &str) -> Result<Vec<(&Function, &str)>, Error> {
+        let wanted = demangle::Wanted::new(pattern);
         let best = |f: &'_ Function| -> Option<(demangle::Match, usize)> {
-            let found =
-                f.names().enumerate().filter_map(|(n, name)| Some((demangle::names(pattern, name)?, n)));
+            let found = f.names().enumerate().filter_map(|(n, name)| Some((wanted.names(name)?, n)));
             found.max_by_key(|(how, n)| (*how, usize::MAX - n))
         };
         let found: Vec<_> =

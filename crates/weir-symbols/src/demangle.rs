@@ -22,37 +22,118 @@ pub(crate) enum Match {
     Exact,
 }
 
-/// Whether `wanted` names the symbol: as it is or demangled, then also without the type that a template returns, and without parameters; or, as
-/// a wildcard, one of these.
-pub(crate) fn names(wanted: &str, symbol: &str) -> Option<Match> {
-    let is_wildcard = pattern::is_wildcard(wanted);
-    let compare = |name: &str| match name == wanted {
-        true => Some(Match::Exact),
-        false => (is_wildcard && pattern::matches(wanted, name)).then_some(Match::Wildcard),
-    };
-    let options = DemangleOptions::default;
-    let forms = [options(), options().no_return_type(), options().no_return_type().no_params()];
-    // A part that the compiler has split off (`.cold`) shows that behind its parameters alone.
-    let count = if symbol.starts_with("_Z") && symbol.contains('.') && !is_rust(symbol) { 2 } else { 3 };
-    let demangled = forms[..count].iter().map_while(|form| demangled(symbol, form));
-    compare(symbol).max(demangled.filter_map(|name| compare(&name)).max())
+/// A name or a wildcard, as a person writes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted<'a> {
+    text: &'a str,
+    is_wildcard: bool,
+    /// They are in every symbol that has such a name: most symbols are told apart without being demangled.
+    words: Vec<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(crate) fn new(text: &'a str) -> Wanted<'a> {
+        Wanted { text, is_wildcard: pattern::is_wildcard(text), words: words_of_symbols(text) }
+    }
+
+    /// Whether it names the symbol: as it is or demangled, then also without the type that a template returns, and without parameters; or, as
+    /// a wildcard, one of these.
+    pub(crate) fn names(&self, symbol: &str) -> Option<Match> {
+        if !self.words.iter().all(|word| symbol.contains(word)) {
+            return None;
+        }
+        let compare = |name: &str| match name == self.text {
+            true => Some(Match::Exact),
+            false => (self.is_wildcard && pattern::matches(self.text, name)).then_some(Match::Wildcard),
+        };
+        let options = DemangleOptions::default;
+        let forms = [options(), options().no_return_type(), options().no_return_type().no_params()];
+        // A part that the compiler has split off (`.cold`) shows that behind its parameters alone.
+        let count = if symbol.starts_with("_Z") && symbol.contains('.') && !is_rust(symbol) { 2 } else { 3 };
+        let mut found = compare(symbol);
+        each_form(symbol, &forms[..count], |name| found = found.max(compare(name)));
+        found
+    }
+}
+
+/// Words that demanglers write and symbols do not have: names of types, operators and substitutions, and what is said of parts.
+const OF_DEMANGLERS: &str = "bool char const false true unsigned void wchar_t signed short int long __int128 float double _Float16 __float80 __float128 \
+    decimal32 decimal64 decimal128 half bfloat16_t char8_t char16_t char32_t auto decltype nullptr_t restrict volatile noexcept throw transaction_safe \
+    complex _Complex imaginary _Imaginary _Accum _BitInt _Fract _Sat __vector struct union enum class typename template \
+    operator new delete sizeof alignof typeid co_await dynamic_cast static_cast const_cast reinterpret_cast global \
+    std allocator basic_string string char_traits basic_istream basic_ostream basic_iostream istream ostream iostream \
+    anonymous namespace lambda unnamed type parameter parm default arg argument pack expansion clone this block literal invocation abi offset \
+    vtable vtt VTT for construction in typeinfo name non virtual thunk to covariant return override guard variable initialization reference temporary \
+    TLS init wrapper function transaction hidden alias java Java resource aux base object complete deleting allocating unified constructors destructors keyed scope \
+    str i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 impl dyn as mut unsafe extern fn closure shim deref \
+    invalid syntax recursion limit reached punycode";
+
+/// A shorter one is not looked for: it says little.
+const WORD_BYTES_MIN: usize = 3;
+
+/// Runs of letters, digits and underscores outside of wildcards, each of which the symbol of any name that matches has, too.
+fn words_of_symbols(pattern: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let (mut rest, mut is_part) = (pattern, false);
+    loop {
+        let run = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        // Numbers are written otherwise there.
+        let word = rest[..run].trim_start_matches(|c: char| c.is_ascii_digit());
+        let next = rest[run..].chars().next();
+        let is_wild = |c: Option<char>| matches!(c, Some('*' | '?' | '[' | ']'));
+        // Beside a wildcard it is a part of a word.
+        let is_own = match is_part || is_wild(next) || word.len() < run {
+            true => OF_DEMANGLERS.contains(word),
+            false => OF_DEMANGLERS.split(' ').any(|own| own == word),
+        };
+        if word.len() >= WORD_BYTES_MIN && !is_own {
+            words.push(word);
+        }
+        is_part = is_wild(next);
+        let mut behind = rest[run..].chars();
+        match behind.next() {
+            None => return words,
+            // One of a set: whatever is in it. A `]` that stands first is in it.
+            Some('[') => {
+                let body = behind.as_str();
+                let first = body.trim_start_matches(['!', '^']).chars().next().map_or(0, char::len_utf8);
+                let from = body.len() - body.trim_start_matches(['!', '^']).len() + first;
+                rest = body[from..].find(']').map_or("", |end| &body[from + end..]);
+            }
+            Some(_) => rest = behind.as_str(),
+        }
+    }
 }
 
 fn demangled(symbol: &str, options: &DemangleOptions) -> Option<String> {
-    let mut name = Bounded(String::new());
+    let mut found = None;
+    each_form(symbol, std::slice::from_ref(options), |name| found = Some(name.to_owned()));
+    found
+}
+
+/// The symbol is read once; nothing behind a form in which it would be too long.
+fn each_form(symbol: &str, forms: &[DemangleOptions], mut each: impl FnMut(&str)) {
     // In the older of rustc's schemes a symbol looks like one of C++ that ends in a hash.
     if is_rust(symbol)
         && let Ok(parsed) = rustc_demangle::try_demangle(symbol)
     {
-        write!(name, "{parsed:#}").ok()?;
-        return Some(name.0);
+        let mut name = Bounded(String::new());
+        if write!(name, "{parsed:#}").is_ok() {
+            each(&name.0);
+        }
+        return;
     }
     if !symbol.starts_with("_Z") {
-        return None;
+        return;
     }
-    let parsed = BorrowedSymbol::new(symbol.as_bytes()).ok()?;
-    parsed.structured_demangle(&mut name, options).ok()?;
-    Some(name.0)
+    let Ok(parsed) = BorrowedSymbol::new(symbol.as_bytes()) else { return };
+    for form in forms {
+        let mut name = Bounded(String::new());
+        if parsed.structured_demangle(&mut name, form).is_err() {
+            return;
+        }
+        each(&name.0);
+    }
 }
 
 /// The crate takes more than Linux has: `RC4_init` of C for another system's prefix, and names of C++ that end in an `h`.
@@ -85,7 +166,9 @@ mod tests {
 
     #[test]
     fn functions_are_named_with_and_without_parameters() {
-        let check = |symbol: &str, wanted: &str, found| assert_eq!(names(wanted, symbol), found, "{wanted}");
+        let check = |symbol: &str, wanted: &str, found| {
+            assert_eq!(Wanted::new(wanted).names(symbol), found, "{wanted}");
+        };
         let (exact, wildcard) = (Some(Match::Exact), Some(Match::Wildcard));
         for wanted in ["_ZN2ns1fEi", "ns::f(int)", "ns::f"] {
             check("_ZN2ns1fEi", wanted, exact);
@@ -109,6 +192,46 @@ mod tests {
         check("main", "main", exact);
         check("main", "m?in", wildcard);
         check("_RNvC1a1b", "a::b", exact);
+    }
+
+    #[test]
+    fn words_of_patterns_are_those_that_symbols_have() {
+        let check = |pattern: &str, words: &[&str]| assert_eq!(words_of_symbols(pattern), words, "{pattern}");
+        check("shop::Cart<int>::add(int)", &["shop", "Cart", "add"]);
+        check("*shop*::c?rt", &["shop"]);
+        check("shop::[abc]dd[]x]end[open", &["shop", "end"]);
+        check("std::vector<unsigned long>::*", &["vector"]);
+        check("f<123abc>", &["abc"]);
+        check("(anonymous namespace)::*onymou*", &[]);
+        check("[", &[]);
+        check("[!", &[]);
+    }
+
+    /// No name is lost by what is looked for in symbols first.
+    #[test]
+    fn symbols_of_libraries_have_the_words_of_their_names() {
+        let own = std::env::current_exe().unwrap();
+        let library = std::path::Path::new("/usr/lib/x86_64-linux-gnu/libstdc++.so.6");
+        let (mut seen, mut missing) = (0, std::collections::BTreeSet::new());
+        for path in [&own, library].into_iter().filter(|path| path.exists()) {
+            let binary = crate::Binary::open(path).unwrap();
+            let step = binary.functions().len() / 4000 + 1;
+            for symbol in binary.functions().iter().step_by(step).flat_map(|function| function.names()) {
+                let options = DemangleOptions::default;
+                let forms = [options(), options().no_return_type(), options().no_return_type().no_params()];
+                each_form(symbol, &forms, |name| {
+                    seen += 1;
+                    // Brackets would be sets.
+                    for word in words_of_symbols(&name.replace(['[', ']'], " ")) {
+                        if !symbol.contains(word) {
+                            missing.insert(format!("{word} of {name} is not in {symbol}"));
+                        }
+                    }
+                });
+            }
+        }
+        assert!(seen > 3000, "{seen}");
+        assert!(missing.is_empty(), "{missing:?}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use weir_filter::Dialect;
 use weir_policy::budget::Budget;
 use weir_process::{Follow, ProcessSpec};
-use weir_run::{Detail, Options};
+use weir_run::{Detail, Mode, Options};
 use weir_sessions::context::Context;
 
 const EXAMPLES: &str = "\
@@ -207,6 +207,20 @@ pub(crate) struct Trace {
     #[arg(long = "argument", hide = true, value_name = "PARAM", allow_hyphen_values = true)]
     pub(crate) more_arguments: Vec<String>,
 
+    /// Run the script's tests (`test:NAME`) and nothing else but BEGIN and END, in weir itself. One fails that returns or exits with something else than 0, or
+    /// reports an error (`assert`, `errorf`); weir ends with 1 then
+    #[arg(long, conflicts_with_all = ["bench", "who", "command", "live", "dry_run", "emit", "explain"])]
+    pub(crate) test: bool,
+
+    /// Run the script's benchmarks (`bench:NAME`) in the same way, and show the time of a run
+    #[arg(long, conflicts_with_all = ["who", "command", "live", "dry_run", "emit", "explain"])]
+    pub(crate) bench: bool,
+
+    /// Show what the run would do, and stop: where which program would be attached, how or why not, what a hit may cost, maps and their memory,
+    /// and what each engine would do. With -f json an object a row
+    #[arg(long, conflicts_with_all = ["emit", "dry_run"])]
+    pub(crate) explain: bool,
+
     /// Compile and verify the script, and stop before anything is attached or started
     #[arg(long, conflicts_with = "emit")]
     pub(crate) dry_run: bool,
@@ -231,6 +245,10 @@ pub(crate) struct Trace {
     /// "a*"`. It runs first, on the raw arguments; hits that it rejects are hits
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) filter: Option<String>,
+
+    /// Of the script's probes run those alone, beside BEGIN and END, in whose full names (`uprobe:/bin/app:main`) this regular expression is found
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub(crate) probe_filter: Option<String>,
 
     /// What the filter's operators mean
     #[arg(long, value_parser = dialect(), default_value_t, requires = "filter")]
@@ -302,6 +320,12 @@ impl Trace {
         options.all_processes = self.all_processes;
         options.command = self.run.as_ref().map(|run| run.words.clone());
         options.filter = self.filter.clone();
+        options.mode = match (self.test, self.bench) {
+            (true, _) => Mode::Test,
+            (_, true) => Mode::Bench,
+            _ => Mode::Trace,
+        };
+        options.probe_filter = self.probe_filter.clone();
         options.dialect = self.dialect;
         options.program = self.decider.clone();
         options.budget = self.budget;

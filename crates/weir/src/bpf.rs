@@ -97,6 +97,7 @@ fn object_file(compiled: Compiled) -> ObjectFile {
             | Trigger::Begin
             | Trigger::End
             | Trigger::Interval { .. }
+            | Trigger::Asked { .. }
             | Trigger::Filter => continue,
         };
         if let [SiteSpec { binary, function, address: None, .. }] = trigger.sites() {

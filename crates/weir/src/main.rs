@@ -7,6 +7,7 @@
 mod args;
 mod bpf;
 mod doctor;
+mod explain;
 mod failure;
 mod filter;
 mod fmt;
@@ -19,6 +20,7 @@ mod queued;
 mod run;
 mod sessions;
 mod supervised;
+mod trial;
 mod view;
 
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! `weir trace` and `weir record`: a run of [`weir_run`], with what it says printed.
 //!
 //! In: the command line. Out: what the script prints, messages on standard error, and an exit code. Signals are this program's: SIGINT, SIGTERM and SIGHUP
-//! end the run, SIGUSR1 has a flight recorder take a snapshot.
+//! end the run, SIGUSR1 has a flight recorder take a snapshot, or a script's `self` probes run.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,11 +21,13 @@ use weir_source::SourceFile;
 
 use crate::args::record::Record;
 use crate::args::{self, Stage};
+use crate::explain;
 use crate::failure::{Failure, Report as _};
 use crate::live::Live;
-use crate::print::{is_coloured, print, tell, tell_text};
+use crate::print::{is_coloured, print, tell, tell_text, wants_colour};
 use crate::queued::{Queue, Queued};
 use crate::supervised::{self, Supervised};
+use crate::trial;
 
 /// Bytes of output that are written at once: lines may come by millions a second.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -68,20 +70,40 @@ fn traced(args: &args::Trace, source: &SourceFile, parameters: &[String]) -> Res
         Some(Stage::Asm) => return print(&planned.asm()?),
         _ => {}
     }
+    if args.explain {
+        let explained = planned.explain()?;
+        return print(&match args.format {
+            args::Format::Text => explain::text(&explained),
+            args::Format::Json => explain::json(&explained),
+        });
+    }
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
     let run = planned.ready()?;
-    let report = Output::new(output(args.output.as_deref(), &queue)?, args.format.into());
+    let mut out = output(args.output.as_deref(), &queue)?;
+    let code = match (args.test, args.bench) {
+        (true, _) => {
+            let is_coloured = args.output.is_none() && io::stdout().is_terminal() && wants_colour();
+            trial::test(run, args.format, &mut out, is_coloured)?
+        }
+        (_, true) => trial::bench(run, args.format, &mut out)?,
+        _ => run_to_end(args, run, out)?,
+    };
+    let written = queue.get().map_or(Ok(()), Queue::settle);
+    written.context("writing output").map_err(Failure::Machine)?;
+    Ok(code)
+}
+
+/// `weir trace` without `--test` and `--bench`.
+fn run_to_end(args: &args::Trace, run: Run, out: Box<dyn Write>) -> Result<ExitCode, Failure> {
+    let report = Output::new(out, args.format.into());
     let mut start = Start::with(report.with_words(args.compat.into()));
     if args.live {
         let share = args.budget.and_then(|budget| budget.share);
         start.view = Some(Box::new(Live::new(share.map(|share| share.to_string()))));
     }
-    let code = driven(run, start, None)?;
-    let written = queue.get().map_or(Ok(()), Queue::settle);
-    written.context("writing output").map_err(Failure::Machine)?;
-    Ok(code)
+    driven(run, start, None)
 }
 
 /// Where output goes: by way of `queue`, if it is a file.
@@ -185,7 +207,8 @@ fn script_text(path: &Path) -> io::Result<String> {
 
 /// Runs until it is over, or a signal ends it. `flight`: it takes snapshots.
 fn driven(run: Run, start: Start, flight: Option<&Record>) -> Result<ExitCode, Failure> {
-    let signals = blocked_signals(flight.map(|_| Signal::SIGUSR1))?;
+    let is_signalled = run.awaits_signal();
+    let signals = blocked_signals((flight.is_some() || is_signalled).then_some(Signal::SIGUSR1))?;
     let mut running = run.start(start)?;
     // Who has a session asks by its name.
     if flight.is_some_and(|record| !record.quiet && record.tended.is_none()) {
@@ -194,21 +217,23 @@ fn driven(run: Run, start: Start, flight: Option<&Record>) -> Result<ExitCode, F
     }
     while !running.poll()? {
         if running.wait(&[signals.as_fd()])? {
-            take(&signals, &mut running);
+            take(&signals, &mut running, is_signalled)?;
         }
     }
     Ok(ExitCode::from(running.end()?.code))
 }
 
-/// Does what signals ask for. That of a child's end only wakes.
-fn take(signals: &SignalFd, running: &mut Running) {
+/// Does what signals ask for. That of a child's end only wakes. `is_signalled`: the script has probes of SIGUSR1.
+fn take(signals: &SignalFd, running: &mut Running, is_signalled: bool) -> Result<(), Failure> {
     while let Ok(Some(signal)) = signals.read_signal() {
         match signal.ssi_signo as i32 {
             SIGCHLD => {}
-            snapshot if snapshot == Signal::SIGUSR1 as i32 => running.snapshot(),
+            asked if asked == Signal::SIGUSR1 as i32 && is_signalled => running.signalled()?,
+            asked if asked == Signal::SIGUSR1 as i32 => running.snapshot(),
             _ => running.stop(),
         }
     }
+    Ok(())
 }
 
 /// From here on these signals are read from a descriptor.

@@ -18,7 +18,11 @@ impl Lower<'_> {
     pub(super) fn prologue(&mut self, program: usize) {
         match self.function.trigger {
             // Who offers an event counts what was kept and what not.
-            Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Filter => {}
+            Trigger::Begin
+            | Trigger::End
+            | Trigger::Interval { .. }
+            | Trigger::Asked { .. }
+            | Trigger::Filter => {}
             Trigger::Uprobe { .. } | Trigger::Usdt { .. } => self.count_hit(program, HITS_ENTRIES),
             Trigger::Uretprobe { .. } => {
                 let at_return = self.at_return();

@@ -12,7 +12,7 @@ use weir_source::Span;
 use super::scan::{Token, scan};
 use crate::check::{check_lhist, check_type};
 use crate::{
-    ActionId, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, EventId, Function, Inst, MapId,
+    ActionId, Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, EventId, Function, Inst, MapId,
     MissingProbes, Module, Op, SiteSpec, StaticSpec, Terminator, Trigger, Value, limits,
 };
 
@@ -274,7 +274,10 @@ impl<'a> Parser<'a> {
             "session" => Trigger::Session { sites: Vec::new() },
             "usdt" => Trigger::Usdt { sites: Vec::new() },
             "filter" => Trigger::Filter,
-            other => return Err(self.error(format!("`{other}` is no trigger"))),
+            other => match Asked::NAMES.iter().find(|(_, name)| *name == other) {
+                Some((by, _)) => Trigger::Asked { by: *by },
+                None => return Err(self.error(format!("`{other}` is no trigger"))),
+            },
         };
         let mut span = Span::default();
         if self.peek_word() == Some("span") {

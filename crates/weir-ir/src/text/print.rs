@@ -5,8 +5,8 @@ use std::fmt::{Display, Formatter, Result as FmtResult, Write};
 use weir_event::{Action, Field, MapSchema, MapValue, PrintTo, Schema, Type, Word, schema};
 
 use crate::{
-    Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op, Terminator,
-    Trigger, Value,
+    Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op,
+    Terminator, Trigger, Value,
 };
 
 /// The text form of `module`; see the module's header.
@@ -136,6 +136,10 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
         Trigger::Begin => out.write_str("begin")?,
         Trigger::End => out.write_str("end")?,
         Trigger::Interval { period_ns } => write!(out, "interval {period_ns}")?,
+        Trigger::Asked { by } => {
+            let name = Asked::NAMES.iter().find(|(asked, _)| asked == by);
+            out.write_str(name.expect("each has a name").1)?;
+        }
         Trigger::Uprobe { .. } => out.write_str("uprobe")?,
         Trigger::Uretprobe { .. } => out.write_str("uretprobe")?,
         Trigger::Session { .. } => out.write_str("session")?,

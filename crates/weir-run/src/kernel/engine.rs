@@ -62,7 +62,11 @@ fn ends(trigger: &Trigger, features: Features) -> &'static [End] {
         Trigger::Uretprobe { .. } => &[End::Entry, End::Return],
         // Without sessions there are none: `Given::module` fuses no clauses.
         Trigger::Session { .. } => &[],
-        Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Filter => &[],
+        Trigger::Begin
+        | Trigger::End
+        | Trigger::Interval { .. }
+        | Trigger::Asked { .. }
+        | Trigger::Filter => &[],
     }
 }
 

@@ -48,6 +48,12 @@ impl<'a> Places<'a> {
         Places { unwound: unwound.collect(), returns: target::check_kernel_returns(pid, mappings) }
     }
 
+    /// As far as files say it.
+    pub(super) fn of_files(plan: &'a Plan) -> Places<'a> {
+        let unwound = plan.binaries().into_iter().map(|binary| (binary.path(), is_unwound(binary)));
+        Places { unwound: unwound.collect(), returns: Ok(()) }
+    }
+
     /// Where a program is to be attached, or why not.
     pub(super) fn place(&self, site: &Site, wanted: &Wanted) -> Result<Place, String> {
         site.check_breakpoint().map_err(|refusal| format!("{refusal}{}", instead(site, &refusal)))?;

@@ -30,7 +30,7 @@ impl Arguments {
             match attach {
                 Attach::Functions(_) | Attach::Places(_) | Attach::Returns(_) => out.has_functions = true,
                 Attach::Statics(found) => found.iter().for_each(|place| out.add(place)),
-                Attach::Begin | Attach::End | Attach::Interval { .. } | Attach::Kernel { .. } => {}
+                Attach::InWeir(_) | Attach::Kernel { .. } => {}
             }
         }
         out

@@ -1,10 +1,12 @@
 //! Values that are known before the program runs.
 
-use weir_event::StackMode;
-
-use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
+use weir_event::{StackMode, Type, Word};
 use weir_header::{Declarations, Named};
 use weir_syntax::number_value;
+
+use crate::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::builtin::{self, FunctionKind};
+use crate::types::{self, TRUTH};
 
 /// What is known before the program runs.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,6 +30,33 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// The type of a number that has a name by the way it is written.
+    pub(crate) fn named_number(&self, expr: &Expr) -> Option<Type> {
+        if self.is_truth(expr) {
+            return Some(TRUTH);
+        }
+        let ExprKind::Name(name) = &expr.kind else { return None };
+        self.declarations.enumeration_of(name).map(|of| Type::Word(Word::Enum(of)))
+    }
+
+    /// Whether an expression is true or false by the way it is written. Comparisons and the like are numbers up to bpftrace 0.23.
+    fn is_truth(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Name(name) => matches!(name.as_str(), "true" | "false"),
+            ExprKind::Cast { ty, .. } => types::is_truth_name(ty),
+            ExprKind::Unary { op: UnaryOp::Not, .. } => self.has_truths,
+            ExprKind::Binary { op, .. } => self.has_truths && (op.is_comparison() || op.is_logical()),
+            ExprKind::Call { function, args } => {
+                match builtin::function(&function.text).map(|row| row.kind) {
+                    Some(FunctionKind::Getopt) => args.get(1).is_none_or(|default| self.is_truth(default)),
+                    Some(kind) => self.has_truths && kind.gives_truth(),
+                    None => false,
+                }
+            }
+            _ => false,
+        }
+    }
+
     /// What a name stands for, if it is a constant's.
     pub(crate) fn named(&self, name: &str) -> Option<Named<'_>> {
         let of_language = match name {

@@ -19,9 +19,7 @@ use weir_source::nearest;
 impl Checker<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Ty {
         match self.plain_expr(expr) {
-            Ty::Value(ty @ Type::Int { .. }) => {
-                Ty::Value(types::named_number(expr, self.known).unwrap_or(ty))
-            }
+            Ty::Value(ty @ Type::Int { .. }) => Ty::Value(self.known.named_number(expr).unwrap_or(ty)),
             ty => ty,
         }
     }

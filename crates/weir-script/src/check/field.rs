@@ -206,11 +206,7 @@ fn events_of(attach: &Attach, world: &dyn World, types: &mut CTypes) -> Vec<Even
             };
             found.iter().map(event).collect()
         }
-        Attach::Begin
-        | Attach::End
-        | Attach::Interval { .. }
-        | Attach::Returns(_)
-        | Attach::Kernel { .. } => Vec::new(),
+        Attach::InWeir(_) | Attach::Returns(_) | Attach::Kernel { .. } => Vec::new(),
     }
 }
 

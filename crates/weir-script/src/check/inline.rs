@@ -1,10 +1,11 @@
 //! Blocks that are values, and functions put in where they are called.
 
+use weir_event::Type;
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Block, Expr, Name, TypeBase, TypeName};
 use crate::check::Checker;
-use crate::types::{self, Ty, describe};
+use crate::types::{self, Ty, describe, describe_one};
 
 /// A function whose body is being read.
 pub(super) struct Call {
@@ -55,7 +56,11 @@ impl Checker<'_> {
         let Some(value) = value else { return };
         let ty = self.value(value);
         let Some(call) = self.calls.last_mut() else {
-            self.error(value.span, "a probe's block returns no value", "write `return;`");
+            if let Some(ty) = ty.filter(|ty| !matches!(ty, Type::Int { .. })) {
+                let message =
+                    format!("a probe's block returns an integer, not {}", describe_one(&ty, &self.types));
+                self.error(value.span, &message, "write `return;`, or `return 0;`");
+            }
             return;
         };
         if call.is_void {

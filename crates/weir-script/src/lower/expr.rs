@@ -1,7 +1,7 @@
 //! Expressions and conditions.
 
 use weir_event::Type;
-use weir_ir::{BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, Value};
+use weir_ir::{Asked, BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
@@ -50,6 +50,11 @@ fn kind_of(trigger: &Trigger) -> &'static str {
     match trigger {
         Trigger::Begin | Trigger::End => "special",
         Trigger::Interval { .. } => "interval",
+        Trigger::Asked { by } => match by {
+            Asked::Signal => "self",
+            Asked::Test => "test",
+            Asked::Bench => "bench",
+        },
         Trigger::Uretprobe { .. } => "uretprobe",
         Trigger::Usdt { .. } => "usdt",
         Trigger::Uprobe { .. } | Trigger::Session { .. } | Trigger::Filter => "uprobe",
@@ -84,7 +89,7 @@ impl Lowering<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Operand {
         let mut operand = self.plain_expr(expr);
         if matches!(operand.ty, Type::Int { .. })
-            && let Some(ty) = types::named_number(expr, &self.checked.known)
+            && let Some(ty) = self.checked.known.named_number(expr)
         {
             operand.ty = ty;
         }

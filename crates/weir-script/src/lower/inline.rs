@@ -1,8 +1,12 @@
 //! Blocks that are values, and functions put in where they are called.
 
+use weir_event::{Action, Type};
+use weir_ir::{Asked, Trigger};
+
 use crate::ast::{Block, Expr};
 use crate::lower::Lowering;
 use crate::lower::block::{Call, Loop, parts};
+use crate::lower::call::field;
 use crate::lower::expr::Operand;
 
 impl Lowering<'_> {
@@ -50,9 +54,29 @@ impl Lowering<'_> {
     /// `return`: of the function around it, or of the clause.
     pub(super) fn return_stmt(&mut self, value: Option<&Expr>) {
         match self.calls.is_empty() {
-            true => self.blocks.finish(),
+            true => self.return_from_probe(value),
             false => self.return_from_call(value),
         }
+    }
+
+    /// A test that returns another value than 0 ends as one that exits with it; elsewhere nobody asks for the value.
+    fn return_from_probe(&mut self, value: Option<&Expr>) {
+        let is_test = self.target.trigger == Trigger::Asked { by: Asked::Test };
+        match value {
+            Some(value) if is_test => {
+                let scope = self.variables.len();
+                let (fails, passes) = self.condition(value);
+                self.merge(fails, scope, &[]);
+                let code = self.int(1, Type::I64);
+                let exit = Action::Exit { code: Some(field(&Type::I64)) };
+                self.emit_at(value.span.start, exit, code.values);
+                self.blocks.finish();
+                self.merge(passes, scope, &[]);
+            }
+            Some(value) => self.effect_of(value),
+            None => {}
+        }
+        self.blocks.finish();
     }
 
     /// Where no value is given, and one is wanted, it is 0 or "".

@@ -16,7 +16,7 @@ const VERSION: &str = concat!("v0.26 (weir ", env!("CARGO_PKG_VERSION"), ")");
 
 const AFTER: &str = "\
 This is weir, called by the name of bpftrace. Probes of user space run inside the traced process; `weir help` shows what
-else there is. Not there yet: --aot, --test, --bench, -d libbpf and -d verifier.";
+else there is. Not there yet: --aot, -d libbpf and -d verifier.";
 
 /// bpftrace's command line, understood by weir
 #[derive(Parser, Debug)]
@@ -78,6 +78,18 @@ struct Line {
     #[arg(long)]
     dry_run: bool,
 
+    /// Run the script's tests (`test:NAME`)
+    #[arg(long = "test", conflicts_with = "bench")]
+    tests: bool,
+
+    /// Run the script's benchmarks (`bench:NAME`)
+    #[arg(long)]
+    bench: bool,
+
+    /// The same as --test, --bench and --fmt
+    #[arg(long, value_enum, value_name = "MODE", conflicts_with_all = ["tests", "bench", "fmt"])]
+    mode: Option<Mode>,
+
     /// Print the script in weir's style, and stop
     #[arg(long)]
     fmt: bool,
@@ -102,6 +114,10 @@ struct Line {
     #[arg(long)]
     usdt_file_activation: bool,
 
+    /// Run those probes alone in whose full names this regular expression is found, beside BEGIN and END
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    probe_filter: Option<String>,
+
     /// Do without these features of the kernel: weir needs none
     #[arg(long, value_name = "LIST")]
     no_feature: Option<String>,
@@ -113,12 +129,6 @@ struct Line {
     /// Not there yet
     #[arg(long, hide = true, num_args = 0..=1)]
     aot: Option<Option<String>>,
-    #[arg(long = "test", hide = true)]
-    tests: bool,
-    #[arg(long, hide = true)]
-    bench: bool,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    probe_filter: Option<Option<String>>,
 
     /// Parameters of the script: words, and --NAME=VALUE for getopt
     #[arg(last = true, value_name = "PARAM")]
@@ -130,6 +140,13 @@ enum Buffering {
     Line,
     Full,
     None,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Mode {
+    Test,
+    Bench,
+    Format,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -164,9 +181,6 @@ impl Line {
         };
         let asked = [
             (self.aot.is_some(), "`--aot`"),
-            (self.tests, "`--test`"),
-            (self.bench, "`--bench`"),
-            (self.probe_filter.is_some(), "`--probe-filter`"),
             (self.lists && self.program.is_some(), "`-l` of a script"),
             (self.stage == Some(Stage::Libbpf), "`-d libbpf`"),
             (self.stage == Some(Stage::Verifier), "`-d verifier`"),
@@ -185,7 +199,13 @@ impl Line {
         Err(Line::command().error(ErrorKind::MissingRequiredArgument, message))
     }
 
-    fn of_weir(self) -> Vec<OsString> {
+    fn of_weir(mut self) -> Vec<OsString> {
+        match self.mode {
+            Some(Mode::Test) => self.tests = true,
+            Some(Mode::Bench) => self.bench = true,
+            Some(Mode::Format) => self.fmt = true,
+            None => {}
+        }
         let mut words: Vec<OsString> = vec!["weir".into()];
         let mut add = |words_of: &[&str]| words.extend(words_of.iter().map(OsString::from));
         if self.info {
@@ -225,6 +245,7 @@ impl Line {
             ("-c", self.run.as_deref()),
             ("-f", Some(format)),
             ("--emit", stage),
+            ("--probe-filter", self.probe_filter.as_deref()),
             ("--compat", Some(compat)),
         ];
         for (option, value) in with_value {
@@ -237,12 +258,15 @@ impl Line {
             (self.verbose > 0, "-v"),
             (self.dry_run, "--dry-run"),
             (self.no_warnings, "--no-warnings"),
+            (self.tests, "--test"),
+            (self.bench, "--bench"),
             (self.allows_unsafe, "--unsafe"),
         ];
         switches.into_iter().filter(|(is_set, _)| *is_set).for_each(|(_, switch)| add(&[switch]));
         self.processes.iter().for_each(|pid| add(&["-p", &pid.to_string()]));
         self.headers.iter().for_each(|header| add(&["--include", header]));
-        if self.processes.is_empty() && self.run.is_none() {
+        let is_trial = self.tests || self.bench;
+        if self.processes.is_empty() && self.run.is_none() && !is_trial {
             add(&["--all-processes"]);
         }
         for parameter in self.parameters {
@@ -320,6 +344,10 @@ mod tests {
         check(
             &["-d", "codegen-opt", "x.bt"],
             &["trace", "-ftext", "--emit=ir", "--compat=0.26", "--all-processes", "x.bt"],
+        );
+        check(
+            &["--probe-filter", "^uprobe", "x.bt"],
+            &["trace", "-ftext", "--probe-filter=^uprobe", "--compat=0.26", "--all-processes", "x.bt"],
         );
         check(&["-"], &["trace", "-ftext", "--compat=0.26", "--all-processes", "-"]);
     }

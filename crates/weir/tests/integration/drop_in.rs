@@ -75,6 +75,83 @@ fn a_dry_run_starts_nothing() {
 }
 
 #[test]
+fn tests_fail_by_what_they_return_exit_with_and_report() {
+    let script = "test:good { print(1); return 0; } test:returns { print(2); return pid; } test:exits { exit(3); } \
+        test:reports { errorf(\"no\"); } test:asserts { assert(1 == 2, \"wrong\"); } test:skips /0/ { return 1; } \
+        interval:us:1 { print(9); } BEGIN { print(7); } END { print(8); }";
+    let output = bpftrace("tests", &["--test", "-f", "json", "-e", script]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let passed = |name: &str, printed: &str| {
+        let line = said.lines().find(|line| line.contains(&format!("\"{name}\": "))).unwrap();
+        assert!(line.starts_with("{\"type\": \"test_result\", \"data\": "), "{line}");
+        assert!(line.contains(&format!("\"output\": \"{printed}\"")), "{line}");
+        line.contains("\"passed\": true")
+    };
+    let all = ["good", "returns", "exits", "reports", "asserts", "skips"];
+    let printed = ["7\\n1\\n", "2\\n", "", "", "", ""];
+    assert_eq!(all.iter().zip(printed).filter(|(name, printed)| passed(name, printed)).count(), 2, "{said}");
+    assert!(passed("good", printed[0]) && passed("skips", ""), "{said}");
+    assert!(said.ends_with("{\"type\": \"printf\", \"data\": \"8\\n\"}\n"), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn tests_have_bpftrace_s_words() {
+    let script = "test:a { print(1); } test:b { print(2); return 1; }";
+    let output = bpftrace("words", &["--test", "-e", script]);
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    // Without the times.
+    let lines: Vec<&str> = lines.lines().map(|line| line.split(" (").next().unwrap()).collect();
+    let wanted = [
+        "[==========] Running 2 tests.",
+        "[ RUN      ] a",
+        "[       OK ] a",
+        "[ RUN      ] b",
+        "2",
+        "[  FAILED  ] b",
+        "[==========] 2 tests ran.",
+        "[  PASSED  ] 1 test.",
+        "[  FAILED  ] 1 test, listed below:",
+        "[  FAILED  ] b",
+    ];
+    assert_eq!(lines, wanted);
+    let chosen = bpftrace("chosen", &["--test", "--probe-filter", "test:a", "-e", script]);
+    assert_eq!(chosen.status.code(), Some(0), "{chosen:?}");
+    let message = "no probes attached; use --test to run test probes";
+    check(&bpftrace("untested", &["-e", script]), 1, "", message);
+    check(
+        &bpftrace("twice", &["-e", "bench:a { } bench:a { }"]),
+        1,
+        "",
+        "`a` is the name of more than one probe",
+    );
+    check(&bpftrace("both", &["--test", "--bench", "-e", script]), 2, "", "cannot be used with");
+}
+
+#[test]
+fn benchmarks_show_how_long_they_run() {
+    let script = "bench:few { for ($i : 0..10) { @ = count(); } } bench:many { for ($i : 0..1000) { @ = count(); } } END { print(8); }";
+    let output = bpftrace("bench", &["--mode", "bench", "-e", script]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["Benchmark", "Time(ns)", "Iterations"], "{text}");
+    assert_eq!((lines[2][0], lines[3][0], &lines[4][..]), ("few", "many", &["8"][..]), "{text}");
+    let ns = |line: &[&str]| line[1].parse::<f64>().unwrap();
+    assert!(ns(&lines[3]) > 5.0 * ns(&lines[2]), "{text}");
+}
+
+#[test]
+fn the_signal_runs_self_probes() {
+    let script = "self:signal:SIGUSR1 { printf(\"%s %s\\n\", probe, probetype); if (@n == 1) { exit(); } @n = 1; } \
+        BEGIN { system(\"kill -USR1 %d\", pid); } interval:ms:1 { if (@n == 1) { system(\"kill -USR1 %d\", pid); } }";
+    let output = bpftrace("signal", &["-q", "--unsafe", "-e", script]);
+    let line = "self:signal:SIGUSR1 self\n";
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with(&line.repeat(2)), "{output:?}");
+    let other = bpftrace("other-signal", &["-e", "self:signal:SIGTERM { }"]);
+    check(&other, 1, "", "SIGTERM is not a supported signal");
+}
+
+#[test]
 fn stages_lists_and_versions() {
     let stage = bpftrace("ast", &["-d", "ast", "-e", "BEGIN { exit(); }"]);
     check(&stage, 0, "script\n  clause\n    probe BEGIN\n    body\n      call exit", "");

@@ -11,6 +11,7 @@ mod drop_in;
 mod engines;
 mod errors;
 mod exits;
+mod explain;
 mod filter;
 mod filtered;
 mod first;

@@ -217,6 +217,7 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
         }]
     };
     let trigger = match dice.below(if menu.sessions { 6 } else { 4 }) {
+        0 if dice.below(4) == 0 => Trigger::Asked { by: weir_ir::Asked::NAMES[dice.below(3)].0 },
         0 => Trigger::Begin,
         1 => Trigger::Interval { period_ns: 1_000_000 },
         2 => Trigger::Usdt {

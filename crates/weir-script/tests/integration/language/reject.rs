@@ -101,7 +101,7 @@ fn statements_that_are_none() {
     check("if (1) { } else print(1)", "`print`: expected `{` after `else`, found `print`");
     check("else { }", "`else`: `else` without an `if`");
     check("let x = 1", "`x`: expected a scratch variable after `let`");
-    check("return 5", "`5`: a probe's block returns no value");
+    check("return \"a\"", "`\"a\"`: a probe's block returns an integer, not a string");
     check("@ = if", "`if`: expected an expression, found the keyword `if`");
 }
 
@@ -232,7 +232,7 @@ fn definitions() {
     text("let @x = hash();", "`hash`: `hash` takes a constant from 1 to 1048576");
     check("$x = { 1; }", "`{ 1; }`: the block gives no value");
     check("$x = { $y = 1; $y }; print($y)", "`$y`: undefined variable: `$y`");
-    check("return 1", "`1`: a probe's block returns no value");
+    check("return (1, 2)", "`(1, 2)`: a probe's block returns an integer, not a (int64, int64)");
     check("if comptime (pid) { }", "`pid`: the condition of `if comptime` is no constant");
 }
 
