@@ -465,7 +465,12 @@ impl<'a> FunctionCheck<'a> {
                 self.want_session()?;
                 self.want_int(*value)
             }
-            Op::Signal { number, .. } => self.want_int(*number),
+            Op::Signal { number, .. } => {
+                if !self.function.trigger.is_probe() {
+                    return Err("no signal to weir itself".into());
+                }
+                self.want_int(*number)
+            }
             Op::Builtin(builtin) => check_builtin(*builtin, result),
             Op::Bin(_, a, b) => {
                 self.want_bits(*a)?;

@@ -10,4 +10,5 @@ mod execution;
 mod kernel;
 mod records;
 mod refusals;
+mod signals;
 mod stacks;

@@ -31,7 +31,11 @@ struct Run {
 }
 
 fn start() -> Run {
-    let module = text::parse(MODULE).unwrap_or_else(|error| panic!("{error}"));
+    of(MODULE)
+}
+
+fn of(source: &str) -> Run {
+    let module = text::parse(source).unwrap_or_else(|error| panic!("{error}"));
     let compiled = compile(&module).unwrap();
     let object = &compiled.object;
     let program = verify(&object.programs[0], &object.maps, &Limits::default())
@@ -99,5 +103,18 @@ fn each_depth_of_stacks_has_its_tables() {
             let map = &compiled.object.maps[(first + table) as usize];
             assert_eq!((map.kind, map.value_bytes), (MapKind::StackTrace, 8 * frames), "{}", map.name);
         }
+    }
+}
+
+#[test]
+fn the_length_of_a_stack_is_that_of_what_is_printed() {
+    let source = MODULE.replace("map @s", "map @n plain i64\nmap @s");
+    let source = source
+        .replace("  v1: u64 = arg 0\n", "  v3: i64 = stack_length 4\n  set @n, v3\n  v1: u64 = arg 0\n");
+    let run = of(&source);
+    // No frame is behind it, and on the first page there is no code.
+    for (instruction, length) in [(0x1000, 1), (0xfff, 0), ((1 << 47) - 1, 1), (1 << 47, 0)] {
+        run.hit(instruction);
+        assert_eq!(run.word(1, 0), length, "{instruction:#x}");
     }
 }

@@ -24,6 +24,8 @@ fn symbols_and_stacks_are_of_their_own_types() {
     case("v0: u64 = pid\nv1: u64 = user_symbol v0\nreturn", "a symbol of the wrong type");
     case("v0: u64 = pid\nset @u[v0], v0\nreturn", "not Usym");
     case("v0: ustack raw 3 = user_stack raw 3\nreturn", "no stack of the target");
+    case("v0: i64 = stack_length 3\nreturn", "no stack of the target");
+    case("v0: u64 = pid\nsignal v0\nreturn", "no signal to weir itself");
     case("v0: u64 = call_program\nreturn", "no event in weir itself");
     case("v0: ustack raw 3 = int 1\nreturn", "not an integer");
     case("v0: u64 = pid\nv1: usym = user_symbol v0\nv2: i64 = eq v1, v1\nreturn", "compared");

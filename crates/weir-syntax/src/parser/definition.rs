@@ -61,8 +61,26 @@ impl Parser<'_> {
         let open = self.peek_span();
         let mut body = self.block();
         self.roles.set(open.start as usize, Role::ValueBlock);
-        let value = if self.ends_in_value { last_value(&mut body) } else { None };
+        let value = if self.ends_in_value { self.last_value(&mut body) } else { None };
         (body, value.filter(|value| value.kind != ExprKind::Invalid).map(Box::new))
+    }
+
+    /// Takes the expression out with which a block ends, or the block within it that ends so.
+    fn last_value(&mut self, body: &mut Block) -> Option<Expr> {
+        let Stmt { kind, span } = body.stmts.pop()?;
+        match kind {
+            StmtKind::Expr(value) => return Some(value),
+            StmtKind::Block(mut inner) => {
+                if let Some(value) = self.last_value(&mut inner) {
+                    self.roles.set(inner.span.start as usize, Role::ValueBlock);
+                    let value = Some(Box::new(value));
+                    return Some(Expr::new(ExprKind::Block { body: inner, value }, span));
+                }
+                body.stmts.push(Stmt { kind: StmtKind::Block(inner), span });
+            }
+            kind => body.stmts.push(Stmt { kind, span }),
+        }
+        None
     }
 
     fn parameter(&mut self, is_macro: bool) -> Option<Parameter> {
@@ -132,20 +150,4 @@ impl Parser<'_> {
         self.bump();
         Some(Name { text: self.text_of(span), span })
     }
-}
-
-/// Takes the expression out with which a block ends, or the block within it that ends so.
-fn last_value(body: &mut Block) -> Option<Expr> {
-    let Stmt { kind, span } = body.stmts.pop()?;
-    match kind {
-        StmtKind::Expr(value) => return Some(value),
-        StmtKind::Block(mut inner) => {
-            if let Some(value) = last_value(&mut inner) {
-                return Some(Expr::new(ExprKind::Block { body: inner, value: Some(Box::new(value)) }, span));
-            }
-            body.stmts.push(Stmt { kind: StmtKind::Block(inner), span });
-        }
-        kind => body.stmts.push(Stmt { kind, span }),
-    }
-    None
 }

@@ -21,7 +21,7 @@ impl PartialEq for Oddity {
 
 impl Eq for Oddity {}
 
-pub(super) const ODDITIES: [Oddity; 35] = [
+pub(super) const ODDITIES: [Oddity; 33] = [
     Oddity {
         name: "signed division",
         write: |writer| {
@@ -90,13 +90,6 @@ pub(super) const ODDITIES: [Oddity; 35] = [
         },
     },
     Oddity {
-        name: "true and false, printed",
-        write: |writer| {
-            let which = writer.below(2);
-            [format!("print({}); ", ["false", "true"][which]), format!("print({which}); ")]
-        },
-    },
-    Oddity {
         name: "tuples, compared",
         write: |writer| {
             let value = writer.operand();
@@ -106,7 +99,6 @@ pub(super) const ODDITIES: [Oddity; 35] = [
             ]
         },
     },
-    Oddity { name: "sizeof a string", write: |_| ["print(sizeof(\"abc\")); ".into(), "print(4); ".into()] },
     Oddity {
         name: "a comparison, kept in a map",
         write: |writer| {
