@@ -1,7 +1,8 @@
 //! fuzz: every reader of hostile bytes under libFuzzer, with the seeds of the crate `fuzz-targets`.
 //!
 //! In: a target, a seed, a count of inputs. Out: nothing, or the error with the input that caused it (kept in
-//! target/fuzz/artifacts). Targets are built with the coverage counters of the stable compiler, and debug assertions.
+//! target/fuzz/artifacts). Targets are built with the coverage counters of the stable compiler, and debug assertions; those that
+//! read scripts without the hooks at comparisons, which cost half of the time and help with numbers, not with words.
 //! What an input may take is bounded: its time, the memory of the process, and the size of one allocation.
 //!
 //! Deliberately not here: sanitizers of addresses, which need a nightly compiler.
@@ -18,9 +19,23 @@ use clap::Args;
 use crate::{process, workspace};
 
 /// The targets of the crate `fuzz-targets`, one for each reader: object files and programs with their notes, BTF, programs of eBPF,
-/// assembly text, the shared segment, its rings, traces, metadata of CTF 2, scripts, and their C text.
-pub(crate) const TARGETS: [&str; 10] =
-    ["elf", "btf", "bytecode", "assembly", "segment", "rings", "trace", "ctf2", "script", "declarations"];
+/// assembly text, the shared segment, its rings, traces, metadata of CTF 2, scripts, their C text, and
+/// what they are compiled to.
+pub(crate) const TARGETS: [&str; 11] = [
+    "elf",
+    "btf",
+    "bytecode",
+    "assembly",
+    "segment",
+    "rings",
+    "trace",
+    "ctf2",
+    "script",
+    "declarations",
+    "compile",
+];
+/// Those of them that read scripts.
+const SCRIPT_TARGETS: [&str; 3] = ["script", "declarations", "compile"];
 
 /// LIMIT: seconds that one input may take. The slowest reader's bound is about one.
 const INPUT_S_MAX: u64 = 10;
@@ -32,13 +47,16 @@ const ALLOCATION_MIB_MAX: u64 = 256;
 const SCRIPT_ALLOCATION_MIB_MAX: u64 = 64;
 /// LIMIT: bytes of an input. Objects of one program have some 4 KiB.
 const INPUT_BYTES_MAX: u64 = 16 << 10;
+/// Of scripts: the longest seed has some 600.
+const SCRIPT_BYTES_MAX: u64 = 2 << 10;
 /// Of the rings' steps, which are laps of the smallest ring: longer ones do the same again, and take longer.
 const RINGS_BYTES_MAX: u64 = 2 << 10;
 
 /// What the compiler adds so that libFuzzer sees which code an input reaches (as cargo-fuzz with `-s none` does).
 const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table --cfg fuzzing";
+/// So that libFuzzer also sees the numbers that an input is compared with.
+const COMPARES: &str = "-Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// The example of `fuzz-targets` that writes seeds.
 const SEEDS: &str = "fuzz_seeds";
@@ -59,43 +77,64 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn fuzz(options: &Options) -> Result<()> {
-    let fuzzers = Fuzzers::build()?;
-    let all = TARGETS.map(str::to_owned);
-    let targets = if options.targets.is_empty() { &all[..] } else { &options.targets[..] };
-    fuzzers.run_each(targets, options.seed, options.runs)
+    let fuzzers = Fuzzers::build(&options.targets)?;
+    fuzzers.run_each(options.seed, options.runs)
 }
 
 /// The built targets.
 #[derive(Debug)]
 pub(crate) struct Fuzzers {
-    programs: PathBuf,
+    targets: Vec<String>,
+    folder: PathBuf,
+    script_folder: PathBuf,
     corpus: PathBuf,
     artifacts: PathBuf,
 }
 
 impl Fuzzers {
-    /// Builds the targets, and writes the seeds.
-    pub(crate) fn build() -> Result<Fuzzers> {
+    /// Builds these targets, or all if none is named, and writes the seeds.
+    pub(crate) fn build(targets: &[String]) -> Result<Fuzzers> {
+        let all = TARGETS.map(str::to_owned);
+        let targets = if targets.is_empty() { &all[..] } else { targets };
         let folder = workspace::target_folder("fuzz")?;
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--release", "--target", MACHINE, "--target-dir"]).arg(&folder);
-        build.current_dir(workspace::root().join("fuzz")).env("RUSTFLAGS", COVERAGE);
-        process::run(&mut build).context("building the fuzz targets")?;
         let fuzzers = Fuzzers {
-            programs: folder.join(MACHINE).join("release"),
+            targets: targets.to_vec(),
+            script_folder: workspace::target_folder("fuzz-script")?,
             corpus: folder.join("corpus"),
             artifacts: folder.join("artifacts"),
+            folder,
         };
+        for reads_scripts in [false, true] {
+            let of_them: Vec<&String> =
+                targets.iter().filter(|target| is_of_scripts(target) == reads_scripts).collect();
+            if of_them.is_empty() {
+                continue;
+            }
+            let (folder, flags) = match reads_scripts {
+                true => (&fuzzers.script_folder, COVERAGE.to_owned()),
+                false => (&fuzzers.folder, format!("{COVERAGE} {COMPARES}")),
+            };
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--release", "--target", MACHINE, "--target-dir"]).arg(folder);
+            build.args(of_them.iter().flat_map(|target| ["--bin", target]));
+            build.current_dir(workspace::root().join("fuzz")).env("RUSTFLAGS", flags);
+            process::run(&mut build).context("building the fuzz targets")?;
+        }
         fuzzers.write_seeds()?;
         Ok(fuzzers)
     }
 
+    /// Those that were built.
+    pub(crate) fn targets(&self) -> &[String] {
+        &self.targets
+    }
+
     /// Runs targets, as many at a time as there are CPUs, and says of each what came of it.
-    fn run_each(&self, targets: &[String], seed: u64, runs: u64) -> Result<()> {
+    fn run_each(&self, seed: u64, runs: u64) -> Result<()> {
         let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let run_next = || {
-            while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some(target) = self.targets.get(next.fetch_add(1, Ordering::Relaxed)) {
                 match self.run(target, seed, runs) {
                     Ok(figures) => println!("{target}: {figures}"),
                     // The others go on: what one finds does not hide what they find.
@@ -111,25 +150,34 @@ impl Fuzzers {
         Ok(())
     }
 
-    /// Runs `runs` inputs; what libFuzzer says at the end.
+    /// Runs `runs` inputs beside those of the corpus; what libFuzzer says at the end.
     pub(crate) fn run(&self, target: &str, seed: u64, runs: u64) -> Result<String> {
         let (corpus, artifacts) = (self.corpus.join(target), self.artifacts.join(target));
         for folder in [&corpus, &artifacts] {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
-        let mut command = Command::new(self.programs.join(target));
-        let allocation_max = match target {
-            "script" | "declarations" => SCRIPT_ALLOCATION_MIB_MAX,
-            _ => ALLOCATION_MIB_MAX,
+        let (folder, allocation_max, bytes_max) = match target {
+            _ if is_of_scripts(target) => (&self.script_folder, SCRIPT_ALLOCATION_MIB_MAX, SCRIPT_BYTES_MAX),
+            "rings" => (&self.folder, ALLOCATION_MIB_MAX, RINGS_BYTES_MAX),
+            _ => (&self.folder, ALLOCATION_MIB_MAX, INPUT_BYTES_MAX),
         };
+        // libFuzzer counts those that it reads at first.
+        let kept =
+            std::fs::read_dir(&corpus).with_context(|| format!("reading {}", corpus.display()))?.count();
+        let runs = runs + kept as u64;
+        let mut command = Command::new(folder.join(MACHINE).join("release").join(target));
         command.arg(&corpus);
+        if is_of_scripts(target) {
+            // To weigh what is rarely reached takes a third of the time of these short inputs.
+            command.arg("-entropic=0");
+        }
         for (name, value) in [
             ("seed", seed),
             ("runs", runs),
             ("timeout", INPUT_S_MAX),
             ("rss_limit_mb", RUN_MIB_MAX),
             ("malloc_limit_mb", allocation_max),
-            ("max_len", if target == "rings" { RINGS_BYTES_MAX } else { INPUT_BYTES_MAX }),
+            ("max_len", bytes_max),
             ("verbosity", 0),
             ("print_final_stats", 1),
         ] {
@@ -162,6 +210,10 @@ impl Fuzzers {
         command.arg(&self.corpus).args(objects(&workspace::target_folder("bpf-corpus/objects")?));
         process::run(&mut command).context("writing seeds")
     }
+}
+
+fn is_of_scripts(target: &str) -> bool {
+    SCRIPT_TARGETS.contains(&target)
 }
 
 fn objects(folder: &Path) -> Vec<PathBuf> {

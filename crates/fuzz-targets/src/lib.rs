@@ -25,7 +25,7 @@ mod maps;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// One for each reader.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     ("elf", elf::read),
     ("btf", btf::read),
     ("bytecode", bytecode::read),
@@ -36,4 +36,5 @@ pub const TARGETS: [Target; 10] = [
     ("ctf2", ctf2::read),
     ("script", script::read),
     ("declarations", script::read_c),
+    ("compile", script::read_whole),
 ];

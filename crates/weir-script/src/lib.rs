@@ -1,8 +1,8 @@
 //! Script text in bpftrace's language → a checked [`weir_ir::Module`].
 //!
 //! [`parse`] reads text to a tree and never fails (weir-syntax); [`expand`](mod@expand) puts macros, functions and imports in where they are
-//! called; [`check()`] resolves names, types and attach points; [`lower()`] writes the IR of what was checked. [`compile`] is the four in a
-//! row, with the faults of all of them at once.
+//! called; [`check::check()`] resolves names, types and attach points; [`lower()`] writes the IR of what was checked. [`compile`] is the four in a
+//! row, with the faults of all of them at once; [`check()`] is the first three.
 //!
 //! - Every fault is a diagnostic at the exact text, with a hint; what bpftrace has and weir has not is named so.
 //! - Pure: the binaries and functions that attach points name are asked of a [`World`].
@@ -32,8 +32,9 @@ mod syntax;
 use weir_ir::{Module, World};
 use weir_source::{Diagnostic, Severity, SourceFile};
 
-use crate::check::check;
+use crate::check::Checked;
 pub use crate::config::fault_of;
+use crate::expand::Expanded;
 use crate::lower::lower;
 pub use crate::syntax::{format, parse};
 pub use weir_syntax::ast;
@@ -86,11 +87,41 @@ pub fn compile(
     options: &Options,
     world: &dyn World,
 ) -> Result<(Module, Vec<Diagnostic>), Vec<Diagnostic>> {
+    let (expanded, checked, mut diagnostics) = read(file, options, world);
+    let Some(checked) = checked else { return Err(diagnostics) };
+    let module = lower(file, &expanded, &checked);
+    for function in &module.functions {
+        let (values, blocks) = (function.types.len(), function.blocks.len());
+        if values > limits::FUNCTION_VALUES_MAX || blocks > limits::FUNCTION_BLOCKS_MAX {
+            let message = format!(
+                "the clause is too long: {values} values in {blocks} blocks, the limits are {} and {}",
+                limits::FUNCTION_VALUES_MAX,
+                limits::FUNCTION_BLOCKS_MAX
+            );
+            let span = expanded.origins.place(function.span);
+            diagnostics.push(Diagnostic::error(span, message).with_hint("split it into several clauses"));
+            return Err(diagnostics);
+        }
+    }
+    Ok((module, diagnostics))
+}
+
+/// What [`compile`] says of a text before it writes IR: everything but that a clause is too long.
+pub fn check(file: &SourceFile, options: &Options, world: &dyn World) -> Vec<Diagnostic> {
+    read(file, options, world).2
+}
+
+/// Text → what was checked, unless a diagnostic is an error.
+fn read(
+    file: &SourceFile,
+    options: &Options,
+    world: &dyn World,
+) -> (Expanded, Option<Checked>, Vec<Diagnostic>) {
     let (script, mut diagnostics) = parse(file);
     let mut expanded = expand::expand(script, file, world);
     let mut options = options.clone();
     options.headers.append(&mut expanded.headers);
-    let (checked, more) = check(&expanded.script, &options, world);
+    let (checked, more) = check::check(&expanded.script, &options, world);
     diagnostics.append(&mut expanded.diagnostics);
     diagnostics.extend(more);
     let origins = &expanded.origins;
@@ -101,22 +132,7 @@ pub fn compile(
     diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
     diagnostics.dedup();
     let sound = diagnostics.iter().all(|d| d.severity == Severity::Warning);
-    let Some(checked) = checked.filter(|_| sound) else { return Err(diagnostics) };
-    let module = lower(file, &expanded, &checked);
-    for function in &module.functions {
-        let (values, blocks) = (function.types.len(), function.blocks.len());
-        if values > limits::FUNCTION_VALUES_MAX || blocks > limits::FUNCTION_BLOCKS_MAX {
-            let message = format!(
-                "the clause is too long: {values} values in {blocks} blocks, the limits are {} and {}",
-                limits::FUNCTION_VALUES_MAX,
-                limits::FUNCTION_BLOCKS_MAX
-            );
-            let span = origins.place(function.span);
-            diagnostics.push(Diagnostic::error(span, message).with_hint("split it into several clauses"));
-            return Err(diagnostics);
-        }
-    }
-    Ok((module, diagnostics))
+    (expanded, checked.filter(|_| sound), diagnostics)
 }
 
 #[cfg(test)]

@@ -6,18 +6,24 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if name.len() > 32 {
         return None;
     }
-    let allowed = (name.chars().count() / 3).clamp(1, 3);
-    let scored = candidates.into_iter().map(|candidate| (edits(name, candidate), candidate));
-    scored
-        .filter(|(edits, _)| *edits <= allowed)
-        .min_by_key(|(edits, _)| *edits)
-        .map(|(_, candidate)| candidate)
+    let name: Vec<char> = name.to_lowercase().chars().collect();
+    let allowed = (name.len() / 3).clamp(1, 3);
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in candidates {
+        // Each difference in length is an edit: most candidates need no more than this look.
+        if candidate.chars().count().abs_diff(name.len()) > allowed {
+            continue;
+        }
+        let edits = edits(&name, &candidate.to_lowercase().chars().collect::<Vec<char>>());
+        if edits <= allowed && best.is_none_or(|(least, _)| edits < least) {
+            best = Some((edits, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, regardless of case.
-fn edits(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.to_lowercase().chars().collect();
-    let b: Vec<char> = b.to_lowercase().chars().collect();
+/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+fn edits(a: &[char], b: &[char]) -> usize {
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
     for i in 1..=a.len() {
         let mut row = vec![i];
@@ -49,6 +55,7 @@ mod tests {
         check("cmm", Some("comm"));
         check("prinft", Some("printf"));
         check("PID", Some("pid"));
+        check("ipd", Some("pid"));
     }
 
     #[test]

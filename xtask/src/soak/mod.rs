@@ -141,7 +141,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
     let is_fuzz = matches!(options.name, Name::Fuzz);
     ensure!(is_fuzz || options.targets.is_empty(), "--target is of the soak fuzz");
     let subject = match options.name {
-        Name::Fuzz => Subject::Fuzzers(Fuzzers::build()?),
+        Name::Fuzz => Subject::Fuzzers(Fuzzers::build(&options.targets)?),
         Name::Attach => Subject::Test(TestProgram::build(ATTACH)?),
         Name::Loads => Subject::Test(TestProgram::build(LOADS)?),
         Name::Storms => Subject::Test(TestProgram::build(STORMS)?),
@@ -189,7 +189,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Subject::Weir(weir) if matches!(options.name, Name::ShortLived) => brief::short_lived(weir),
         Subject::Weir(weir) if matches!(options.name, Name::Bursts) => brief::bursts(weir),
         Subject::Weir(weir) => nothing_counted(kill::cycle(weir, seed)),
-        Subject::Fuzzers(fuzzers) => fed(fuzzers, &options.targets, seed),
+        Subject::Fuzzers(fuzzers) => fed(fuzzers, seed),
         Subject::Sides(sides) => scripts::cycle(sides, seed),
         Subject::Test(test) => test.cycle(seed),
     };
@@ -219,12 +219,10 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
 }
 
 /// How many inputs each reader was fed.
-fn fed(fuzzers: &Fuzzers, targets: &[String], seed: u64) -> Result<Counts> {
-    let all = fuzz::TARGETS.map(str::to_owned);
-    let targets = if targets.is_empty() { &all[..] } else { targets };
+fn fed(fuzzers: &Fuzzers, seed: u64) -> Result<Counts> {
     let feed =
         |target: &String| Ok((target.clone(), fuzzers.run(target, seed, FUZZ_RUNS).map(|_| FUZZ_RUNS)?));
-    targets.iter().map(feed).collect()
+    fuzzers.targets().iter().map(feed).collect()
 }
 
 fn nothing_counted(outcome: Result<()>) -> Result<Counts> {

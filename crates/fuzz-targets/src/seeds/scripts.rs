@@ -24,6 +24,7 @@ pub(super) fn seeds() -> Vec<Seed> {
             if let Some((c, _)) = script.split_once("BEGIN").filter(|(c, _)| !c.trim().is_empty()) {
                 seeds.push(seed("declarations", format!("{name}-{number}"), c));
             }
+            seeds.push(seed("compile", format!("{name}-{number}"), script.clone()));
             seeds.push(seed("script", format!("{name}-{number}"), script));
         }
     }

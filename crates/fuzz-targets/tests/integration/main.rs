@@ -73,12 +73,17 @@ fn ctf2() {
 
 #[test]
 fn script() {
-    check("script", Shape::Lines, 4_000, &[]);
+    check("script", Shape::Lines, 8_000, &[]);
 }
 
 #[test]
 fn declarations() {
-    check("declarations", Shape::Lines, 4_000, &[]);
+    check("declarations", Shape::Lines, 8_000, &[]);
+}
+
+#[test]
+fn compile() {
+    check("compile", Shape::Lines, 3_000, &[]);
 }
 
 #[test]
