@@ -485,6 +485,11 @@ impl Expr {
     }
 
     /// It lies in memory.
+    /// It may be a text in memory.
+    pub(crate) fn is_text_place(&self) -> bool {
+        self.is_place() || matches!(self.kind, ExprKind::Field(_))
+    }
+
     pub(crate) fn is_place(&self) -> bool {
         matches!(self.kind, ExprKind::Deref(_) | ExprKind::Member { .. } | ExprKind::Index { .. })
     }
