@@ -84,6 +84,21 @@ pub enum CodegenError {
     },
 }
 
+impl CodegenError {
+    /// The name of the clause that it is about.
+    pub fn clause(&self) -> Option<&str> {
+        match self {
+            CodegenError::Stack { clause, .. }
+            | CodegenError::Scratch { clause, .. }
+            | CodegenError::NotInKernel { clause, .. }
+            | CodegenError::Record { clause, .. }
+            | CodegenError::NoCallee { clause }
+            | CodegenError::TooLong { clause, .. } => Some(clause),
+            CodegenError::Invalid(_) | CodegenError::Ring { .. } | CodegenError::Automata { .. } => None,
+        }
+    }
+}
+
 fn beside_callee(max: u32) -> &'static str {
     if max < limits::STACK_BYTES_MAX { " beside the program that it calls" } else { "" }
 }

@@ -50,7 +50,7 @@ pub fn events(clause: &Function, world: &Binaries) -> Vec<Event> {
         Trigger::Uprobe { sites } => {
             let entry = |site: &SiteSpec, prototype: Option<FoundPrototype>| Event {
                 name: format!("uprobe:{}:{}", site.binary, site.function),
-                named: prototype.map_or_else(Vec::new, |prototype| prototype.parameters),
+                named: prototype.map_or_else(Vec::new, |prototype| without_counted(prototype.parameters)),
                 numbered: ARGUMENTS.iter().map(|&number| FoundArgument::register(number)).collect(),
                 fetched: Vec::new(),
             };
@@ -76,6 +76,15 @@ pub fn events(clause: &Function, world: &Binaries) -> Vec<Event> {
         | Trigger::Session { .. }
         | Trigger::Filter => Vec::new(),
     }
+}
+
+/// A filter and a recording take texts that end with a 0.
+fn without_counted(mut fields: Vec<FoundField>) -> Vec<FoundField> {
+    for field in fields.iter_mut().filter(|field| field.ty == schema::Type::Str && field.count.is_some()) {
+        (field.count, field.ty) = (None, schema::Type::Int { bytes: 8, signed: false });
+        field.argument.place = Err("it is a string of Rust, which scripts alone read".to_owned());
+    }
+    fields
 }
 
 fn at_functions(

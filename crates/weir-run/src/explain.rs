@@ -251,7 +251,7 @@ fn maps(layout: &SegmentLayout, compiled: &Compiled) -> Vec<Map> {
 /// Whether the kernel's engine takes the script.
 fn taken_by_kernel(module: &Module, options: &Options, is_recording: bool) -> Result<(), String> {
     kernel::refuse(options, is_recording).map_err(|failure| failure.to_string())?;
-    kernel::check(module).map_err(|failure| failure.to_string())?;
+    kernel::check(module).map_err(|(failure, _)| failure.to_string())?;
     let for_kernel = weir_codegen::Options { is_for_kernel: true, ..weir_codegen::Options::default() };
     weir_codegen::compile_calling(module, &for_kernel, None).map_err(|error| error.to_string())?;
     Ok(())

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use weir_probe::Refusal;
-use weir_source::{Diagnostic, SourceFile};
+use weir_source::{Diagnostic, SourceFile, Span};
 
 /// The failures, never mixed.
 #[derive(Debug)]
@@ -32,6 +32,19 @@ impl Failure {
             Failure::Refused(error) => Failure::Refused(error.context(path.display().to_string())),
             other => other,
         }
+    }
+
+    /// What was refused is of the clause that stands there in the script: its attach points are shown. What a message says in further lines is a hint.
+    pub(crate) fn at(self, clause: Span, source: &SourceFile) -> Failure {
+        let Failure::Refused(error) = self else { return self };
+        let text = format!("{error:#}");
+        let (message, hint) = text.split_once('\n').unwrap_or((&text, ""));
+        let of_clause = source.text.get(clause.start as usize..clause.end as usize).unwrap_or_default();
+        let points = of_clause.find(['{']).map_or(of_clause, |body| &of_clause[..body]);
+        let points = points.split_once(" /").map_or(points, |(points, _)| points).trim_end();
+        let span = Span { end: clause.start + points.len() as u32, ..clause };
+        let diagnostic = Diagnostic::error(span, message.to_owned());
+        Failure::Script(vec![if hint.is_empty() { diagnostic } else { diagnostic.with_hint(hint) }])
     }
 
     /// What happened to the process, if it is that.

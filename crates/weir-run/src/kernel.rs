@@ -28,6 +28,7 @@ use weir_kernel::{Features, KernelError, Link, Place, Ring};
 use weir_policy::policy::Needs;
 use weir_probe::{scan, target};
 use weir_report::{Entry, ProcessCounts};
+use weir_source::Span;
 use weir_symbols::maps::Mapping;
 
 use crate::clock::now_ns;
@@ -94,16 +95,19 @@ pub(super) fn check_namespace() -> Result<(), Failure> {
     )))
 }
 
-/// What a script asks for that programs in the kernel cannot have.
-pub(super) fn check(module: &Module) -> Result<(), Failure> {
+/// What a script asks for that programs in the kernel cannot have, and the clause that does.
+pub(super) fn check(module: &Module) -> Result<(), (Failure, Span)> {
     let is_float = |inst: &Inst| matches!(inst.op, Op::Builtin(Builtin::Float(_)));
     let uses = |function: &&Function| function.blocks.iter().flat_map(|block| &block.insts).any(is_float);
     match module.functions.iter().find(uses) {
         None => Ok(()),
-        Some(function) => Err(Failure::Refused(anyhow!(
-            "{}: the kernel has no floating-point registers for programs; leave --engine out",
-            function.name
-        ))),
+        Some(function) => {
+            let failure = Failure::Refused(anyhow!(
+                "{}: the kernel has no floating-point registers for programs; leave --engine out",
+                function.name
+            ));
+            Err((failure, function.span))
+        }
     }
 }
 

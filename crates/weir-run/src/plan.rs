@@ -131,7 +131,7 @@ impl Given {
         let is_for_kernel = self.kernel.is_some();
         let options = weir_codegen::Options { counts_hits, is_for_kernel, ring_bytes, overwrites, waits_ms };
         let callee = self.decider.as_ref().map(Decider::callee);
-        let (mut compiled, verified) = stages::back(module, &options, callee.as_ref())?;
+        let (mut compiled, verified) = stages::back(module, &options, callee.as_ref(), &self.source)?;
         // Behind those of the script: what records name stays where it is.
         if self.filter.is_some() || self.recording.is_some() {
             compiled.schema.maps.retain(|map| !filtered::is_of_filter(map));

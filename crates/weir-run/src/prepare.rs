@@ -99,7 +99,7 @@ pub fn compile(source: &SourceFile, parameters: &[String], notices: &Notices) ->
     let options = weir_script::Options { params: parameters.to_vec(), ..weir_script::Options::default() };
     let module = stages::front(source, &options, &binaries(None)?, &mut warn)?;
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-    Ok(stages::back(&module, &options, None)?.0)
+    Ok(stages::back(&module, &options, None, source)?.0)
 }
 
 /// The events that an attach point such as `usdt:./app:provider:name` means.
@@ -179,7 +179,7 @@ impl Front {
         let subjects = Subjects::find(&given.options)?;
         let (pid, world, module) = first(&given, &subjects, &notices)?;
         if is_in_kernel {
-            kernel::check(&module)?;
+            kernel::check(&module).map_err(|(failure, clause)| failure.at(clause, &given.source))?;
         }
         Ok(Front { given, subjects, pid, world, module, notices, clock, began })
     }
@@ -245,12 +245,18 @@ impl Planned {
 
     /// Makes all that can fail before a process is touched.
     pub fn ready(self) -> Result<Run, Failure> {
-        let Planned { given, subjects, pid, plan, notices, clock, .. } = self;
+        let Planned { given, subjects, pid, plan, notices, clock, module, .. } = self;
         if given.options.checks_alone {
             return Err(Failure::Usage(anyhow!("the script was compiled to be checked alone")));
         }
         match given.kernel {
-            None => required::feasible(&plan)?,
+            None => required::feasible(&plan).map_err(|failure| {
+                let clause = required::blamed(&plan).map(|program| module.functions[program].span);
+                match clause.filter(|_| given.recording.is_none()) {
+                    Some(clause) => failure.at(clause, &given.source),
+                    None => failure,
+                }
+            })?,
             Some(_) => kernel::check_namespace()?,
         }
         let names_nobody = subjects.selection.is_empty() && given.options.command.is_none();

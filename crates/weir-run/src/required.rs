@@ -38,6 +38,14 @@ pub(super) fn feasible(plan: &Plan) -> Result<(), Failure> {
     hopeless(&plan.compiled, &plan.sites, &[], &Elsewhere::new())
 }
 
+/// The first program that cannot run at one of its places, as far as files say it.
+pub(super) fn blamed(plan: &Plan) -> Option<usize> {
+    let refused = |site: &Site| {
+        site.programs.iter().find(|wanted| site.refusal(wanted, None).is_some()).map(|wanted| wanted.program)
+    };
+    plan.sites.iter().find_map(refused)
+}
+
 /// Files that this process does not map, and another one of the run does, or may yet: what is probed in them is not missed here.
 pub(super) type Elsewhere = BTreeSet<String>;
 

@@ -31,14 +31,19 @@ pub(crate) fn front(
     Ok(module)
 }
 
-/// Compiles to eBPF and verifies every program. `callee`: what clauses may call.
+/// Compiles to eBPF and verifies every program. `callee`: what clauses may call; `source`: what spans are in.
 pub(crate) fn back(
     module: &Module,
     options: &weir_codegen::Options,
     callee: Option<&Callee<'_>>,
+    source: &SourceFile,
 ) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
-    let compiled = weir_codegen::compile_calling(module, options, callee)
-        .map_err(|error| Failure::Refused(anyhow!(error)))?;
+    let compiled = weir_codegen::compile_calling(module, options, callee).map_err(|error| {
+        let of_clause = |function: &&weir_ir::Function| error.clause() == Some(&function.name);
+        let clause = module.functions.iter().find(of_clause).map(|function| function.span);
+        let failure = Failure::Refused(anyhow!(error.clone()));
+        clause.map_or_else(|| Failure::Refused(anyhow!(error)), |clause| failure.at(clause, source))
+    })?;
     let verify = |((program, function), declared): ((_, &weir_ir::Function), &Vec<_>)| {
         let mut limits = weir_verifier::Limits::default().with_declared(declared);
         // A front end lets only a script send signals that may act on the system.

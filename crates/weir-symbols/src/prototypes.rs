@@ -16,6 +16,7 @@
 
 mod convention;
 mod ctypes;
+mod rust;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -55,6 +56,17 @@ pub struct Parameter {
     pub kind: Kind,
     /// Where it is at the function's first instruction, or why that is not known.
     pub place: Result<Passed, &'static str>,
+    /// Of [`Counted::Parts`] where the length is.
+    pub length: Option<Passed>,
+}
+
+/// How a string of Rust is passed, which ends where its length says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counted {
+    /// `&str`: the address of its bytes, and their number as a parameter of its own.
+    Parts,
+    /// `String` and `&String`: the address of a record that has both, so many bytes from its start.
+    Record { data: u32, length: u32 },
 }
 
 /// What a value is, as far as that matters to whoever reads it.
@@ -68,6 +80,8 @@ pub enum Kind {
     Float { bytes: u8 },
     /// The address of `char`s.
     Text,
+    /// A string of Rust.
+    Counted(Counted),
     /// The address of bytes of no further type: `void *`, `unsigned char *`.
     Untyped,
     /// Any other address.
@@ -109,7 +123,7 @@ impl fmt::Display for Kind {
             }
             Kind::Enum { .. } => f.write_str("enum"),
             Kind::Float { bytes } => f.write_str(if *bytes == 4 { "float" } else { "double" }),
-            Kind::Text => f.write_str("string"),
+            Kind::Text | Kind::Counted(_) => f.write_str("string"),
             Kind::Untyped | Kind::Pointer => f.write_str("pointer"),
             Kind::Other(what) => f.write_str(what),
         }
@@ -334,8 +348,15 @@ impl<'a> Search<'a, '_> {
                 Some(ty) => self.value(ty),
                 None => Value::other("of a type that is not known"),
             };
-            let place = places.next(value.class);
-            out.push(Parameter { name, kind: value.kind, place });
+            // A `String` is passed by its address.
+            let is_record = matches!(value.kind, Kind::Counted(Counted::Record { .. }));
+            let place = places.next(if is_record { Class::General } else { value.class });
+            let second = (value.class == Class::Pair).then(|| places.next(Class::General));
+            let (place, length) = match second.transpose() {
+                Ok(second) => (place, second.filter(|_| value.kind == Kind::Counted(Counted::Parts))),
+                Err(reason) => (Err(reason), None),
+            };
+            out.push(Parameter { name, kind: value.kind, place, length });
         }
         Some(Prototype { parameters: out, result: result.map(|value| value.kind) })
     }
@@ -399,6 +420,9 @@ impl<'a> Search<'a, '_> {
     fn value(&mut self, ty: Place) -> Value {
         let Some((at, entry)) = self.plain(ty) else { return Value::other("void") };
         let bytes = entry.attr_value(dw::DW_AT_byte_size).and_then(|value| value.udata_value());
+        if let Some(value) = self.rust_value(at, &entry, bytes) {
+            return value;
+        }
         match entry.tag() {
             dw::DW_TAG_base_type => base(&entry, bytes),
             dw::DW_TAG_enumeration_type => self.enumeration(at, &entry, bytes),
@@ -443,7 +467,10 @@ impl<'a> Search<'a, '_> {
 
     fn pointed(&mut self, index: usize, entry: &DebuggingInformationEntry<Bytes<'a>>) -> Kind {
         let Some(to) = self.reference(index, entry, dw::DW_AT_type) else { return Kind::Untyped };
-        let Some((_, to)) = self.plain(to) else { return Kind::Untyped };
+        let Some((at, to)) = self.plain(to) else { return Kind::Untyped };
+        if let Some(record) = self.rust_string(at, &to) {
+            return Kind::Counted(record);
+        }
         let is_byte = to.attr_value(dw::DW_AT_byte_size).and_then(|value| value.udata_value()) == Some(1);
         match to.attr_value(dw::DW_AT_encoding) {
             _ if to.tag() != dw::DW_TAG_base_type || !is_byte => Kind::Pointer,

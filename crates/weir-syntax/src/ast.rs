@@ -489,6 +489,11 @@ impl Expr {
         Expr { kind, span, height }
     }
 
+    /// It may be a text in memory.
+    pub fn is_text_place(&self) -> bool {
+        self.is_place() || matches!(self.kind, ExprKind::Field(_))
+    }
+
     /// It lies in memory.
     pub fn is_place(&self) -> bool {
         matches!(self.kind, ExprKind::Deref(_) | ExprKind::Member { .. } | ExprKind::Index { .. })

@@ -14,6 +14,7 @@
 //! | `usdt:BINARY:PROVIDER:NAME`, `usdt:BINARY:NAME`, `U:…` | static probes |
 //! | `uprobe:BINARY`, `usdt:BINARY` | all of them |
 //! | `BINARY` | functions and static probes |
+//! | `interval:*`, `self:*`, `test:*`, `bench:*` | how probes are written that run in weir |
 //!
 //! Every part but the binary may have wildcards; with `-p` the binary too, which then stands for what the process maps.
 
@@ -91,6 +92,19 @@ const KINDS: &[Kind] = &[
     Kind { name: "usdt", alias: "U", search: static_probes },
 ];
 
+/// What runs in weir itself, as far as its names are given.
+const IN_WEIR: [&str; 9] = [
+    "begin",
+    "end",
+    "interval:hz:",
+    "interval:ms:",
+    "interval:s:",
+    "interval:us:",
+    "self:signal:SIGUSR1",
+    "bench:",
+    "test:",
+];
+
 impl Kind {
     /// Returns are listed where they are asked for: what has one has an entry.
     fn is_meant(&self, kind: &str) -> bool {
@@ -110,6 +124,12 @@ fn matching(text: &str, args: &args::List, world: &Binaries, lines: &mut Lines) 
     };
     let kinds: Vec<&Kind> = KINDS.iter().filter(|k| k.is_meant(kind)).collect();
     if kinds.is_empty() {
+        let asked = |line: &&&str| pattern::matches(text, line) || text.eq_ignore_ascii_case(line);
+        let found: Vec<&str> = IN_WEIR.iter().filter(asked).copied().collect();
+        if !found.is_empty() {
+            lines.extend(found.into_iter().map(|line| (line.to_owned(), BTreeSet::new())));
+            return Ok(());
+        }
         let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
         return Err(anyhow!("{text}: no kind of probe is named \"{kind}\"; there are {}", names.join(", ")));
     }

@@ -136,7 +136,7 @@ mod tests {
         let world = crate::world::binaries(None).unwrap();
         let module = stages::front(&source, &weir_script::Options::default(), &world, &mut |_| ()).unwrap();
         let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-        let (compiled, verified) = stages::back(&module, &options, None).unwrap();
+        let (compiled, verified) = stages::back(&module, &options, None, &source).unwrap();
         let estimate = place_ns + of(&verified[0], &compiled.object.maps);
         let measured = measured(bench, "weir", case);
         let ratio = estimate / measured;

@@ -207,8 +207,9 @@ fn found(case: &Case) -> (&'static str, String) {
         Err(other) => panic!("{}: {other:?}", case.name),
     };
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-    let (compiled, verified) = match stages::back(&module, &options, None) {
+    let (compiled, verified) = match stages::back(&module, &options, None, &source) {
         Ok(both) => both,
+        Err(Failure::Script(diagnostics)) => return ("error", faults(&source, &diagnostics)),
         Err(Failure::Refused(error)) => return ("error", format!("{error}\n")),
         Err(other) => panic!("{}: {other:?}\n{}", case.name, case.script),
     };

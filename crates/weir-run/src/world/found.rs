@@ -1,8 +1,8 @@
 //! What files say of probes, in the compiler's words.
 
 use weir_event::schema;
-use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundPrototype, FoundStatic};
-use weir_symbols::prototypes::{Kind, Parameter, Passed, Prototype};
+use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundPrototype, FoundStatic, Step};
+use weir_symbols::prototypes::{Counted, Kind, Parameter, Passed, Prototype};
 use weir_symbols::usdt::{Argument, Displacement, Operand};
 use weir_symbols::{Binary, StaticProbe};
 
@@ -73,17 +73,24 @@ fn fields_of(probe: &StaticProbe) -> Vec<FoundField> {
 pub(super) fn found_prototype(prototype: &Prototype) -> FoundPrototype {
     let named = |parameter: &Parameter| {
         let place = parameter.place.map_err(String::from);
-        Some(field(parameter.name.clone()?, &parameter.kind, place))
+        let mut found = field(parameter.name.clone()?, &parameter.kind, place);
+        let length = parameter.length.map(|passed| argument(String::new(), (8, false, false), Ok(passed)));
+        found.count = length.or(found.count);
+        Some(found)
     };
     let result = prototype.result.as_ref().map(|kind| {
         let place = if let Kind::Float { .. } = kind { Passed::Vector(0) } else { Passed::Register(0) };
-        field("retval".to_owned(), kind, Ok(place))
+        match kind {
+            Kind::Counted(_) => field("retval".to_owned(), &Kind::Other("a string of Rust"), Ok(place)),
+            kind => field("retval".to_owned(), kind, Ok(place)),
+        }
     });
     FoundPrototype { parameters: prototype.parameters.iter().filter_map(named).collect(), result }
 }
 
 fn field(name: String, kind: &Kind, place: Result<Passed, String>) -> FoundField {
     let address = schema::Type::Int { bytes: 8, signed: false };
+    let mut steps = (Vec::new(), None);
     let (ty, place) = match kind {
         Kind::Int { bytes, signed } => (schema::Type::Int { bytes: *bytes, signed: *signed }, place),
         Kind::Enum { bytes, signed, labels } => {
@@ -92,6 +99,13 @@ fn field(name: String, kind: &Kind, place: Result<Passed, String>) -> FoundField
         }
         Kind::Float { bytes } => (schema::Type::Float { bytes: *bytes }, place),
         Kind::Text => (schema::Type::Str, place),
+        Kind::Counted(counted) => {
+            if let Counted::Record { data, length } = *counted {
+                let read = |within: u32| vec![Step::Plus(within.into()), Step::Read(8)];
+                steps = (read(data), Some(read(length)));
+            }
+            (schema::Type::Str, place)
+        }
         Kind::Untyped | Kind::Pointer => (address, place),
         Kind::Other(what) => (address, Err(place.err().unwrap_or_else(|| format!("it is {what}")))),
     };
@@ -99,6 +113,18 @@ fn field(name: String, kind: &Kind, place: Result<Passed, String>) -> FoundField
         schema::Type::Float { bytes } => (bytes, true, true),
         _ => ty.integer().map_or((8, false, false), |(bytes, signed)| (bytes, signed, false)),
     };
+    let whole = argument(name.clone(), (bytes, signed, is_float), place);
+    let with = |steps: Vec<Step>| FoundArgument { steps, ..whole.clone() };
+    let (data, length) = steps;
+    let (argument, count) = (with(data), length.map(with));
+    FoundField { name, ty, may_be_text: *kind == Kind::Untyped, argument, count }
+}
+
+fn argument(
+    text: String,
+    (bytes, signed, is_float): (u8, bool, bool),
+    place: Result<Passed, String>,
+) -> FoundArgument {
     let place = place.map(|passed| match passed {
         Passed::Register(number) => ArgumentPlace::Register { number, shift: 0, bits: 8 * bytes },
         Passed::Vector(number) => ArgumentPlace::Vector(number),
@@ -109,6 +135,5 @@ fn field(name: String, kind: &Kind, place: Result<Passed, String>) -> FoundField
             relative: false,
         },
     });
-    let argument = FoundArgument { text: name.clone(), bytes, signed, is_float, place, steps: Vec::new() };
-    FoundField { name, ty, may_be_text: *kind == Kind::Untyped, argument, count: None }
+    FoundArgument { text, bytes, signed, is_float, place, steps: Vec::new() }
 }

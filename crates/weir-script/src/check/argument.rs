@@ -140,6 +140,11 @@ pub(crate) fn index(row: &builtin::Variable) -> Option<u8> {
     }
 }
 
+/// What the length of a text is called among fields: no field has a blank in its name.
+pub(crate) fn length_of(field: &str) -> String {
+    format!("{field} length")
+}
+
 /// The arguments and fields that a clause uses.
 #[derive(Clone, Default)]
 pub(crate) struct Used {
@@ -150,11 +155,12 @@ pub(crate) struct Used {
 impl Used {
     /// How those of the fields that are used are read.
     pub(super) fn of(&self, fields: &[FoundField]) -> BTreeMap<String, FoundArgument> {
-        let wanted = |name: &String| {
-            let field = fields.iter().find(|field| field.name == *name)?;
-            Some((name.clone(), field.argument.clone()))
+        let wanted = |name: &String| fields.iter().find(|field| field.name == *name);
+        let parts = |field: &FoundField| {
+            let length = field.count.clone().map(|length| (length_of(&field.name), length));
+            [Some((field.name.clone(), field.argument.clone())), length].into_iter().flatten()
         };
-        self.fields.iter().filter_map(wanted).collect()
+        self.fields.iter().filter_map(wanted).flat_map(parts).collect()
     }
 }
 

@@ -345,8 +345,8 @@ impl Checker<'_> {
             return self.param_string(text, args[0].span);
         }
         let address = self.value(&args[0]);
-        if let (Some(ty @ Type::Str { .. }), true, 1) = (&address, args[0].is_place(), args.len()) {
-            // An array of characters is a string already.
+        if let (Some(ty @ Type::Str { .. }), true, 1) = (&address, args[0].is_text_place(), args.len()) {
+            // An array of characters is a string already, as is one of Rust's.
             return Ty::Value(ty.clone());
         }
         address.map(|ty| self.integer_of(ty, args[0].span, "`str`"));

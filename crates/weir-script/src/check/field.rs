@@ -8,15 +8,15 @@
 
 use std::collections::BTreeMap;
 
-use weir_event::Type;
 use weir_event::ctype::{CType, CTypes, TypeId};
+use weir_event::{Type, schema};
 use weir_ir::{FoundArgument, FoundField, World};
 use weir_source::{Span, nearest};
 
 use crate::attach::Attach;
 use crate::check::Checker;
 use crate::check::argument::{Used, full_name};
-use crate::types::Ty;
+use crate::types::{self, Ty};
 
 /// What one place of a clause has.
 pub(crate) struct Event {
@@ -47,7 +47,8 @@ impl Checker<'_> {
         }
         self.used.entry(self.clause).or_default().fields.insert(name.to_string());
         let events = &self.events[&self.clause];
-        match type_of(events, name) {
+        let bytes = types::string_bytes(u64::from(self.settings.max_strlen) - 1);
+        match type_of(events, name, bytes) {
             Ok(Ty::Value(Type::Int { signed: false })) => {
                 let pointer = self.pointer_of(events, name);
                 self.field_types.extend(pointer.clone().map(|ty| ((span.start, name.to_string()), ty)));
@@ -120,8 +121,10 @@ impl Checker<'_> {
 }
 
 /// The type of a field that all of the events have, or message and hint.
-fn type_of(events: &[Event], name: &str) -> Result<Ty, (String, String)> {
+/// `bytes`: of a text with a length.
+fn type_of(events: &[Event], name: &str, bytes: u32) -> Result<Ty, (String, String)> {
     let mut first: Option<(&Event, &FoundArgument)> = None;
+    let is_text = |event: &Event| event.fields.iter().any(|field| field.name == name && is_counted(field));
     let mut is_signed = false;
     for event in events {
         let argument = event.argument(name)?;
@@ -131,7 +134,8 @@ fn type_of(events: &[Event], name: &str) -> Result<Ty, (String, String)> {
             continue;
         };
         let are_functions = event.is_function && other.is_function;
-        if known.is_float != argument.is_float || are_functions && !is_same(known, argument) {
+        let differ = known.is_float != argument.is_float || is_text(event) != is_text(other);
+        if differ || are_functions && !is_same(known, argument) {
             let (probe, other) = (&event.probe, &other.probe);
             let message = format!("`args.{name}` of `{probe}` is another than that of `{other}`");
             return Err((message, "write a clause for each".to_string()));
@@ -139,6 +143,7 @@ fn type_of(events: &[Event], name: &str) -> Result<Ty, (String, String)> {
     }
     Ok(match first {
         Some((_, argument)) if argument.is_float => Ty::Value(Type::Double),
+        Some((event, _)) if is_text(event) => Ty::Value(Type::Str { bytes }),
         Some(_) => Ty::Value(Type::Int { signed: is_signed }),
         None => Ty::Unknown,
     })
@@ -216,7 +221,12 @@ pub(super) fn of_functions(events: &[Event], used: &Used) -> BTreeMap<String, Fo
     first.map_or_else(BTreeMap::new, |event| used.of(&event.fields))
 }
 
+/// It is a text, and its length is known beside it.
+fn is_counted(field: &FoundField) -> bool {
+    field.ty == schema::Type::Str && field.count.is_some()
+}
+
 /// Whether both are read in the same way.
 fn is_same(a: &FoundArgument, b: &FoundArgument) -> bool {
-    (a.bytes, a.signed, a.is_float, &a.place) == (b.bytes, b.signed, b.is_float, &b.place)
+    (a.bytes, a.signed, a.is_float, &a.place, &a.steps) == (b.bytes, b.signed, b.is_float, &b.place, &b.steps)
 }

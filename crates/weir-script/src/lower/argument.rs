@@ -5,6 +5,7 @@ use weir_ir::{FoundArgument, Op, Value, argument};
 
 use crate::lower::Lowering;
 use crate::lower::expr::Operand;
+use crate::types;
 
 impl Lowering<'_> {
     /// The argument as a 64-bit integer, or as a double.
@@ -19,6 +20,13 @@ impl Lowering<'_> {
             };
         }
         Operand::one(value, Type::Int { signed: argument.signed })
+    }
+
+    /// The text of so many bytes at an address.
+    pub(super) fn counted_text(&mut self, address: Operand, length: &FoundArgument) -> Operand {
+        let limit = Some(self.static_argument(length).value());
+        let ty = Type::Str { bytes: types::string_bytes(u64::from(self.checked.max_strlen) - 1) };
+        Operand::one(self.blocks.value(Op::ReadStr { address: address.value(), limit }, ty.clone()), ty)
     }
 
     pub(super) fn number(&mut self, value: i64) -> Value {

@@ -5,7 +5,7 @@ use weir_ir::{Asked, BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, V
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
-use crate::check::{constant, constant_string};
+use crate::check::{constant, constant_string, length_of};
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, parts};
 use crate::types::{self, IntOp, TypeInfo};
@@ -168,6 +168,9 @@ impl Lowering<'_> {
         // SANITY: the check refuses a field that the clause's events have not.
         let argument = self.target.fields.get(name).cloned().expect("a checked field is there");
         let operand = self.static_argument(&argument);
+        if let Some(length) = self.target.fields.get(&length_of(name)).cloned() {
+            return self.counted_text(operand, &length);
+        }
         match self.checked.field_types.get(&(expr.span.start, name.to_string())) {
             Some(ty) => Operand { ty: ty.clone(), ..operand },
             None => operand,

@@ -18,6 +18,8 @@ const UNKNOWN: &str = "where it is passed is not known: the function takes or gi
 pub(super) enum Class {
     General,
     Vector,
+    /// Two general ones, the second of which is asked for by itself.
+    Pair,
     /// A struct, of a language or compiler that does not say more.
     Struct {
         bytes: Option<u64>,
@@ -88,14 +90,14 @@ impl Places {
                 Some(1)
             }
             Some(Class::Struct { .. } | Class::ByValue { .. } | Class::Unknown) => None,
-            Some(Class::General | Class::Vector | Class::Wide) | None => Some(0),
+            Some(Class::General | Class::Vector | Class::Pair | Class::Wide) | None => Some(0),
         };
         Places { language, general, vectors: Some(0), stack: Some(8) }
     }
 
     pub(super) fn next(&mut self, class: Class) -> Result<Passed, &'static str> {
         match class {
-            Class::General => match self.general {
+            Class::General | Class::Pair => match self.general {
                 Some(taken) if usize::from(taken) < GENERAL.len() => {
                     self.general = Some(taken + 1);
                     Ok(Passed::Register(GENERAL[usize::from(taken)]))

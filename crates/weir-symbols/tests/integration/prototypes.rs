@@ -69,6 +69,7 @@ fn kind(kind: &Kind) -> String {
         }
         Kind::Float { bytes } => format!("f{}", 8 * bytes),
         Kind::Text => "text".to_owned(),
+        Kind::Counted(_) => "counted".to_owned(),
         Kind::Untyped => "untyped".to_owned(),
         Kind::Pointer => "pointer".to_owned(),
         Kind::Other(what) => (*what).to_owned(),

@@ -31,15 +31,15 @@ struct Line {
     arguments: Vec<String>,
 
     /// List probes: of a pattern such as 'usdt:./app:*', or of a process (-p)
-    #[arg(short = 'l')]
+    #[arg(short = 'l', long = "list")]
     lists: bool,
 
     /// Start this command and trace it until it ends
-    #[arg(short = 'c', value_name = "COMMAND", conflicts_with = "processes")]
+    #[arg(short = 'c', long = "cmd", value_name = "COMMAND", conflicts_with = "processes")]
     run: Option<String>,
 
     /// Trace this process
-    #[arg(short = 'p', value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     processes: Vec<i32>,
 
     /// Output format
@@ -47,7 +47,7 @@ struct Line {
     format: Format,
 
     /// Write the output to this file
-    #[arg(short = 'o', value_name = "FILE")]
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
     output: Option<OsString>,
 
     /// How output is buffered; weir writes what there is at every look
@@ -55,15 +55,15 @@ struct Line {
     buffering: Option<Buffering>,
 
     /// Print nothing but what the script prints
-    #[arg(short = 'q', conflicts_with = "verbose")]
+    #[arg(short = 'q', long = "quiet", conflicts_with = "verbose")]
     quiet: bool,
 
     /// Say more; with -l show arguments
-    #[arg(short = 'v', action = ArgAction::Count)]
+    #[arg(short = 'v', long = "verbose", action = ArgAction::Count)]
     verbose: u8,
 
     /// Print a stage of the compilation and stop
-    #[arg(short = 'd', value_enum, value_name = "STAGE")]
+    #[arg(short = 'd', long = "debug", value_enum, value_name = "STAGE")]
     stage: Option<Stage>,
 
     /// Look for headers in this folder
@@ -107,7 +107,7 @@ struct Line {
     allows_unsafe: bool,
 
     /// Warn of helpers that fail: weir counts reads that fail in any case
-    #[arg(short = 'k', action = ArgAction::Count)]
+    #[arg(short = 'k', long = "warnings", action = ArgAction::Count)]
     helper_warnings: u8,
 
     /// Activate static probes by their files: weir raises their semaphores itself
@@ -121,6 +121,14 @@ struct Line {
     /// Do without these features of the kernel: weir needs none
     #[arg(long, value_name = "LIST")]
     no_feature: Option<String>,
+
+    /// Functions of the kernel that may be traced: weir asks the kernel
+    #[arg(long, value_name = "FILE")]
+    traceable_functions: Option<OsString>,
+
+    /// Processes whose stacks are walked by their debug information: weir walks frame pointers
+    #[arg(long, value_name = "PID")]
+    dwarf_pid: Vec<i32>,
 
     /// The version whose words are printed
     #[arg(long, value_enum, value_name = "VERSION", default_value_t = Compat::V0_26)]
@@ -152,6 +160,7 @@ enum Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Stage {
     /// The syntax tree
+    #[value(alias = "parse", alias = "types")]
     Ast,
     /// The intermediate representation
     Codegen,
@@ -348,6 +357,10 @@ mod tests {
         check(
             &["--probe-filter", "^uprobe", "x.bt"],
             &["trace", "-ftext", "--probe-filter=^uprobe", "--compat=0.26", "--all-processes", "x.bt"],
+        );
+        check(
+            &["--quiet", "--warnings", "--output", "o", "--pid", "7", "--debug", "types", "x.bt"],
+            &["trace", "-ftext", "--emit=ast", "--compat=0.26", "-q", "-p", "7", "-o", "o", "x.bt"],
         );
         check(&["-"], &["trace", "-ftext", "--compat=0.26", "--all-processes", "-"]);
     }

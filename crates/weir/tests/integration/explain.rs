@@ -90,6 +90,30 @@ fn what_is_refused_is_explained_and_no_failure() {
 }
 
 #[test]
+fn what_cannot_be_attached_or_compiled_is_shown_in_the_script() {
+    let text = "asm(\".globl tiny\\n.type tiny,@function\\ntiny: ret\\n.size tiny,1\\n.globl next\\n.type next,@function\\nnext: ret\\n.size next,1\");\nint main(void) { return 0; }\n";
+    let program = quoted(&target::build("explain-tiny", Source::Text(text), &[]));
+    let shown = |script: &str, arguments: &[&str], place: &str, message: &str| {
+        let output = weir(&[&["-e", script, "-c", &program], arguments].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(place) && said.contains(message) && said.contains("^^^"), "{said}");
+    };
+    let script = format!("BEGIN {{ }}\n  uprobe:{program}:tiny /pid/ {{ @ = count(); }}");
+    shown(&script, &[], "<-e>:2:3", "too-short");
+    let script = format!("BEGIN {{ }} uprobe:{program}:main {{ @ = (int64)farg0; }}");
+    if testkit::kernel::available().is_ok() {
+        shown(&script, &["--engine", "kernel"], "<-e>:1:11", "floating-point");
+        shown(
+            "BEGIN { @a[1] = 1; for ($k : @a) { } }",
+            &["--engine", "kernel"],
+            "<-e>:1:1",
+            "for` over a map",
+        );
+    }
+}
+
+#[test]
 fn a_filter_of_probes_leaves_the_others_out() {
     let program = program();
     let script = format!(

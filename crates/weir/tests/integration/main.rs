@@ -31,6 +31,7 @@ mod process;
 mod record;
 mod recorded;
 mod returns;
+mod rust_strings;
 mod screen;
 mod sessions;
 mod symbols;
