@@ -20,12 +20,19 @@ pub struct FoundFunction {
     pub name: String,
     /// The name as people write it: of C++ and Rust demangled.
     pub shown: String,
+    /// The binary is not the one that was named, but the C library, which has the functions of that one now.
+    pub is_moved: bool,
 }
 
 impl FoundFunction {
     /// One that is shown by its symbol.
     pub fn plain(binary: &str, name: &str) -> FoundFunction {
-        FoundFunction { binary: binary.to_owned(), name: name.to_owned(), shown: name.to_owned() }
+        FoundFunction {
+            binary: binary.to_owned(),
+            name: name.to_owned(),
+            shown: name.to_owned(),
+            is_moved: false,
+        }
     }
 }
 

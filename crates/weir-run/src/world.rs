@@ -330,15 +330,19 @@ impl World for Binaries {
     fn functions(&self, binary: &str, wanted: &str) -> Result<Vec<FoundFunction>, WorldError> {
         let name = binary;
         let (mut path, mut binary) = self.open(name).map_err(explain)?;
+        let mut is_moved = false;
         if is_in_libc(name)
             && binary.find(wanted).is_err()
             && let Ok(libc) = self.open("libc")
             && libc.1.find(wanted).is_ok()
         {
             (path, binary) = libc;
+            is_moved = true;
         }
         let functions = binary.find(wanted).map_err(|error| with_language(explain(error), name, wanted))?;
-        Ok(by_symbols(&path, functions.into_iter().map(|function| name_for(function, wanted))))
+        let mut found = by_symbols(&path, functions.into_iter().map(|function| name_for(function, wanted)));
+        found.iter_mut().for_each(|function| function.is_moved = is_moved);
+        Ok(found)
     }
 
     fn demangled_functions(&self, binary: &str, wanted: &str) -> Result<Vec<FoundFunction>, WorldError> {
@@ -504,8 +508,7 @@ fn explain(error: Error) -> WorldError {
 fn by_symbols<'a>(path: &Path, symbols: impl Iterator<Item = &'a str>) -> Vec<FoundFunction> {
     let (path, mut names) = (path.display().to_string(), HashSet::new());
     let symbols = symbols.filter(|name| names.insert(*name));
-    let function =
-        |name: &str| FoundFunction { binary: path.clone(), name: name.to_owned(), shown: shown(name) };
+    let function = |name: &str| FoundFunction { shown: shown(name), ..FoundFunction::plain(&path, name) };
     symbols.map(function).collect()
 }
 

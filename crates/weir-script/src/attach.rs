@@ -2,6 +2,8 @@
 //!
 //! Knows the probe kinds and their spellings; asks the [`World`] for functions. Does not know clauses.
 
+use std::collections::HashSet;
+
 use weir_ir::world::is_language;
 use weir_ir::{FoundFunction, FoundPlace, FoundStatic, PlaceSpec, World, WorldError};
 use weir_source::{Diagnostic, Span};
@@ -325,6 +327,29 @@ fn substitute(part: &Name, params: &[String]) -> Result<Name, Fault> {
 
 pub(crate) fn written(span: Span, message: String, hint: String) -> Fault {
     Fault::Written(Diagnostic::error(span, message).with_hint(hint))
+}
+
+/// Leaves out functions that were found in the C library where the script names the library that had them before (`libpthread`), if it names
+/// them in the C library as well: a script for either place means each call once.
+pub(crate) fn leave_out_moved(clauses: &mut [Vec<(usize, Attach)>]) {
+    let mut named = HashSet::new();
+    for (_, attach) in clauses.iter().flatten() {
+        let (Attach::Functions(found) | Attach::Returns(found)) = attach else { continue };
+        let returns = matches!(attach, Attach::Returns(_));
+        let directly = found.iter().filter(|function| !function.is_moved);
+        named.extend(directly.map(|function| (returns, function.binary.clone(), function.name.clone())));
+    }
+    for clause in clauses {
+        clause.retain_mut(|(_, attach)| {
+            let returns = matches!(attach, Attach::Returns(_));
+            let (Attach::Functions(found) | Attach::Returns(found)) = attach else { return true };
+            found.retain(|function| {
+                let place = (returns, function.binary.clone(), function.name.clone());
+                !function.is_moved || !named.contains(&place)
+            });
+            !found.is_empty()
+        });
+    }
 }
 
 /// The binaries that the probes of a clause are in.

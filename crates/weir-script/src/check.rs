@@ -317,6 +317,7 @@ fn attach_all(
         }
         all.push(attached);
     }
+    attach::leave_out_moved(&mut all);
     let none = all.iter().all(Vec::is_empty);
     let faulty = diagnostics[before..].iter().any(|d| d.severity == Severity::Error);
     if none && !faulty && !script.clauses.is_empty() {
@@ -423,7 +424,7 @@ impl Functions {
     ) {
         let by_pattern = is_pattern(&written);
         self.written.push(written);
-        for FoundFunction { binary, name, shown } in found {
+        for FoundFunction { binary, name, shown, .. } in found {
             let cookie = names.len() as u64;
             let probe = match language {
                 Some(language) => format!("{kind}:{binary}:{language}:{name}"),

@@ -464,6 +464,24 @@ fn scripts() {
 }
 
 #[test]
+fn a_function_that_moved_is_probed_once_where_both_libraries_are_named() {
+    let sites = |script: &str| -> usize {
+        let (module, _) = compile(script).unwrap_or_else(|faults| panic!("{script}: {faults:?}"));
+        let of_function = |function: &weir_ir::Function| match &function.trigger {
+            weir_ir::Trigger::Uprobe { sites } | weir_ir::Trigger::Uretprobe { sites } => sites.len(),
+            _ => 0,
+        };
+        module.functions.iter().map(of_function).sum()
+    };
+    assert_eq!(sites("uprobe:libold:malloc { @ = count(); }"), 1);
+    assert_eq!(sites("uprobe:libold:malloc, uprobe:libc:malloc { @ = count(); }"), 1);
+    assert_eq!(sites("uprobe:libc:malloc { @ = count(); } uprobe:libold:*alloc { @ = count(); }"), 2);
+    assert_eq!(sites("uprobe:libold:malloc, uretprobe:libc:malloc { @ = count(); }"), 2);
+    // Who writes it twice means it twice.
+    assert_eq!(sites("uprobe:libc:malloc, uprobe:libc:malloc { @ = count(); }"), 2);
+}
+
+#[test]
 fn probes_that_are_missing_may_be_ignored() {
     for setting in ["warn", "ignore"] {
         let text =

@@ -1,4 +1,4 @@
-//! A world of two binaries, in place of ELF files. The second has static probes.
+//! A world of two binaries, in place of ELF files. The second has static probes; `libold` is one whose functions moved to the first.
 
 use weir_ir::{
     ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
@@ -15,6 +15,11 @@ const BINARIES: &[(&[&str], &str, &[&str])] = &[
 
 impl World for TableWorld {
     fn functions(&self, binary: &str, pattern: &str) -> Result<Vec<FoundFunction>, WorldError> {
+        if binary == "libold" {
+            let mut found = self.functions("libc", pattern)?;
+            found.iter_mut().for_each(|function| function.is_moved = true);
+            return Ok(found);
+        }
         let Some((_, path, functions)) = BINARIES.iter().find(|(names, _, _)| names.contains(&binary)) else {
             return Err(WorldError {
                 message: format!("no such binary: {binary}"),
