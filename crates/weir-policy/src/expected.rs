@@ -29,8 +29,8 @@ const LOOK_UP_NS: f64 = 2.6;
 /// `vm`, `op_hash_update`.
 pub const UPDATE_NS: f64 = 14.8;
 
-/// `script`: a stack of five frames, and the count of it.
-const STACK_NS: f64 = 215.0;
+/// `script`: a third of a stack of five frames, and the count of it: a program has three calls for it.
+const STACK_NS: f64 = 65.0;
 
 /// `script`: a chain of three pointers.
 const READ_NS: f64 = 35.0;

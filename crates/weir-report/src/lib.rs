@@ -75,6 +75,8 @@ pub enum Words {
     Attaching,
     /// From 0.24 on: `Attached 2 probes`, beside the output.
     Attached,
+    /// From 0.27 on: the same, and `stats` as a structure.
+    Structures,
 }
 
 impl<W: Write> Report<W> {
@@ -96,7 +98,9 @@ impl<W: Write> Report<W> {
             (Format::Text, Words::Attaching) => {
                 writeln!(self.out, "Attaching {probes} probe{plural}...").map(|()| None)
             }
-            (Format::Text, Words::Attached) => Ok(Some(format!("Attached {probes} probe{plural}"))),
+            (Format::Text, Words::Attached | Words::Structures) => {
+                Ok(Some(format!("Attached {probes} probe{plural}")))
+            }
         }
     }
 
@@ -191,7 +195,7 @@ impl<W: Write> Report<W> {
         let contents = contents::contents(map, entries, names(schema, symbols), top, div);
         self.malformed += contents.malformed;
         match self.format {
-            Format::Text => text::map(&mut self.out, map, &contents),
+            Format::Text => text::map(&mut self.out, map, &contents, self.words),
             Format::Json => json::map(&mut self.out, map, &contents),
         }
     }

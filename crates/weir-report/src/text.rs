@@ -8,6 +8,7 @@ use std::io::{self, Write};
 
 use weir_event::{MapSchema, MapValue};
 
+use crate::Words;
 use crate::contents::{Contents, Row, Shown};
 use crate::double;
 use crate::escape::escaped;
@@ -76,15 +77,15 @@ pub(crate) fn stack(frames: &[Vec<u8>], is_indented: bool, indent: usize, texts:
     text
 }
 
-pub(crate) fn map(out: &mut dyn Write, map: &MapSchema, contents: &Contents) -> io::Result<()> {
+pub(crate) fn map(out: &mut dyn Write, map: &MapSchema, contents: &Contents, words: Words) -> io::Result<()> {
     for (index, row) in contents.rows.iter().enumerate() {
         if index > 0 {
             out.write_all(b"\n")?;
         }
-        write_row(out, map, row)?;
+        write_row(out, map, row, words)?;
     }
     match map.value {
-        MapValue::Avg { .. } | MapValue::Stats { .. } => out.write_all(b"\n\n"),
+        MapValue::Avg { .. } | MapValue::Stats { .. } if words != Words::Structures => out.write_all(b"\n\n"),
         _ => out.write_all(b"\n"),
     }
 }
@@ -94,7 +95,7 @@ pub(crate) fn end(out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"\n\n")
 }
 
-fn write_row(out: &mut dyn Write, map: &MapSchema, row: &Row) -> io::Result<()> {
+fn write_row(out: &mut dyn Write, map: &MapSchema, row: &Row, words: Words) -> io::Result<()> {
     out.write_all(map.name.as_bytes())?;
     if let Some(key) = &row.key {
         out.write_all(b"[")?;
@@ -107,10 +108,15 @@ fn write_row(out: &mut dyn Write, map: &MapSchema, row: &Row) -> io::Result<()> 
             write_value(out, value, VALUE_INDENT, Texts::Escaped)
         }
         Shown::Stats { count, average, total } => {
-            write!(out, ": count {count}, average ")?;
+            let [begin, average_is, total_is, end] = match words {
+                Words::Attaching | Words::Attached => ["count ", ", average ", ", total ", ""],
+                Words::Structures => ["{ .count = ", ", .average = ", ", .total = ", " }"],
+            };
+            write!(out, ": {begin}{count}{average_is}")?;
             write_value(out, average, VALUE_INDENT, Texts::Escaped)?;
-            out.write_all(b", total ")?;
-            write_value(out, total, VALUE_INDENT, Texts::Escaped)
+            out.write_all(total_is.as_bytes())?;
+            write_value(out, total, VALUE_INDENT, Texts::Escaped)?;
+            out.write_all(end.as_bytes())
         }
         Shown::Series(clock, points) => {
             out.write_all(b":\n")?;

@@ -42,7 +42,6 @@ use crate::config::{self, Settings};
 use crate::limits;
 use crate::types::{TypeInfo, describe};
 
-pub(crate) use crate::check::argument::length_of;
 pub(crate) use crate::check::call::{stack_form, stack_of};
 pub(crate) use crate::check::constant::{Known, Parameter, constant, constant_string, parameter};
 

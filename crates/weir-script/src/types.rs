@@ -104,6 +104,11 @@ pub(crate) fn object(bytes: u32) -> Type {
     Type::Object { ty: CTypes::VOID, bytes }
 }
 
+/// What the length of a text is called among fields: no field has a blank in its name.
+pub(crate) fn length_of(field: &str) -> String {
+    format!("{field} length")
+}
+
 /// C's type of what is true or false.
 pub(crate) fn is_truth_name(name: &TypeName) -> bool {
     let is_bool = |word: &str| matches!(word, "bool" | "_Bool");

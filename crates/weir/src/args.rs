@@ -528,6 +528,9 @@ pub(crate) enum Compat {
     /// `Attached 2 probes`, on standard error; comparisons print as `true` and `false`
     #[value(name = "0.26")]
     V0_26,
+    /// The same, and `stats` as a structure: `{ .count = 2, .average = 7, .total = 14 }`
+    #[value(name = "0.27")]
+    V0_27,
 }
 
 impl From<Compat> for weir_report::Words {
@@ -535,6 +538,7 @@ impl From<Compat> for weir_report::Words {
         match compat {
             Compat::V0_23 => weir_report::Words::Attaching,
             Compat::V0_26 => weir_report::Words::Attached,
+            Compat::V0_27 => weir_report::Words::Structures,
         }
     }
 }

@@ -13,7 +13,7 @@ use weir_source::{Diagnostic, Span};
 use crate::attach::Attach;
 use crate::builtin;
 use crate::check::{Checker, Target, is_pattern};
-use crate::types::Ty;
+use crate::types::{Ty, length_of};
 
 /// What the probes of one clause have of arguments.
 #[derive(Clone, Default)]
@@ -138,11 +138,6 @@ pub(crate) fn index(row: &builtin::Variable) -> Option<u8> {
         Builtin::Arg(index) => Some(index),
         _ => None,
     }
-}
-
-/// What the length of a text is called among fields: no field has a blank in its name.
-pub(crate) fn length_of(field: &str) -> String {
-    format!("{field} length")
 }
 
 /// The arguments and fields that a clause uses.

@@ -5,10 +5,10 @@ use weir_ir::{Asked, BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, V
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
-use crate::check::{constant, constant_string, length_of};
+use crate::check::{constant, constant_string};
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, parts};
-use crate::types::{self, IntOp, TypeInfo};
+use crate::types::{self, IntOp, TypeInfo, length_of};
 
 /// A lowered expression: its type (the sign as the language sees it) and its values, one for each part of a tuple.
 #[derive(Clone, Debug)]

@@ -248,7 +248,11 @@ impl Line {
             _ => "ebpf",
         });
         let format = if self.format == Format::Json { "json" } else { "text" };
-        let compat = if self.compat == Compat::V0_23 { "0.23" } else { "0.26" };
+        let compat = match self.compat {
+            Compat::V0_23 => "0.23",
+            Compat::V0_26 => "0.26",
+            Compat::V0_27 => "0.27",
+        };
         let with_value = [
             ("-e", self.program.as_deref()),
             ("-c", self.run.as_deref()),

@@ -26,6 +26,21 @@ fn words_are_those_of_the_version_that_is_asked_for() {
     let script = "BEGIN { printf(\"begun\\n\"); exit(); }";
     check(&bpftrace("new", &["-e", script]), 0, "begun", "Attached 1 probe\n");
     check(&bpftrace("old", &["--compat=0.23", "-e", script]), 0, "Attaching 1 probe...\nbegun", "");
+    let script = "BEGIN { @a = avg(3); @k[1] = stats(6); @k[1] = stats(8); print(@k); exit(); }";
+    let [old, new] = [": count 2, average 7, total 14\n", ": { .count = 2, .average = 7, .total = 14 }"];
+    check(
+        &bpftrace("stats-old", &["-q", "-e", script]),
+        0,
+        &format!("@k[1]{old}\n\n\n@a: 3\n\n@k[1]{}", old.trim_end()),
+        "",
+    );
+    check(
+        &bpftrace("stats-new", &["-q", "--compat=0.27", "-e", script]),
+        0,
+        &format!("@k[1]{new}\n\n\n@a: 3\n@k[1]{new}"),
+        "",
+    );
+    let script = "BEGIN { printf(\"begun\\n\"); exit(); }";
     check(&bpftrace("quiet", &["-q", "-B", "line", "-e", script]), 0, "begun", "");
     let json = "{\"type\": \"attached_probes\", \"data\": {\"probes\": 1}}\n{\"type\": \"printf\", \"data\": \"begun\\n\"}";
     let output = bpftrace("json", &["-f", "json", "-e", script]);

@@ -39,6 +39,9 @@ impl Tracer {
 
     fn run(self, tool: &Path) -> Command {
         let mut command = self.command();
+        if self == Tracer::Weir {
+            command.args(["--compat", compat()]);
+        }
         // What a stripped library does not name is left out by both.
         command.env("BPFTRACE_MISSING_PROBES", "ignore").arg(tool).stdin(Stdio::null());
         command
@@ -66,6 +69,18 @@ impl Tracer {
                 && !is_of_another(line)
         };
         out.lines().filter(is_own).map(|line| format!("{line}\n")).collect()
+    }
+}
+
+/// The words that weir is to have: those of the bpftrace that it is compared with.
+fn compat() -> &'static str {
+    let output = Tracer::Bpftrace.command().arg("--version").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let minor = text.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+    match minor.unwrap_or_else(|| panic!("no version of bpftrace: {text}")) {
+        ..=23 => "0.23",
+        24..=26 => "0.26",
+        27.. => "0.27",
     }
 }
 
@@ -215,12 +230,19 @@ fn sslsnoop_and_ssllatency() {
     let Some((command, files)) = tls() else { return };
     // Time, thread, latency.
     check_same([&snoop; 2], &command, Some(1), |text| without(text, &[0, 1, 3]), 6);
-    // bpftrace prints functions of a process that has ended as addresses; and has no process in its lines, but counts those of all.
+    // bpftrace prints functions of a process that has ended as addresses, and times differ.
     let counts = |text: &str| -> Vec<String> {
         let count = |line: &str| {
             let (map, rest) = line.split_once('[').unwrap_or_default();
-            let count = rest.split([' ', ',']).skip_while(|word| *word != "count").nth(1);
-            format!("{map} {}", count.unwrap_or_default())
+            let (_, rest) = rest.split_once(']').unwrap_or_default();
+            let mut is_time = false;
+            let mut word = |word: &str| {
+                let shown =
+                    if is_time { word.replace(|c: char| c.is_ascii_digit(), "") } else { word.to_owned() };
+                is_time = word.contains("average") || word.contains("total") || (is_time && word == "=");
+                shown
+            };
+            format!("{map}{}", rest.split(' ').map(&mut word).collect::<Vec<String>>().join(" "))
         };
         let mut counts: Vec<String> =
             text.lines().filter(|line| line.starts_with("@stat")).map(count).collect();
