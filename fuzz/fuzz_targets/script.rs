@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::script::read(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::read_in_time(fuzz_targets::script::read, bytes));

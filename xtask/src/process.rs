@@ -29,14 +29,19 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command quietly; its failure is an error that has what it wrote.
 pub(crate) fn output_within(command: &mut Command, limit: Duration) -> Result<Output> {
-    let name = shown(command);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
-    let output = finish_within(child, limit).with_context(|| name.clone())?;
+    let output = outcome_within(command, limit)?;
     if !output.status.success() {
-        bail!("{name} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{} ended with {}: {}", shown(command), output.status, said.trim());
     }
     Ok(output)
+}
+
+/// Runs a command quietly, however it ends.
+pub(crate) fn outcome_within(command: &mut Command, limit: Duration) -> Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
+    finish_within(child, limit).with_context(|| shown(command))
 }
 
 /// Waits for a child and takes what it wrote to its pipes.

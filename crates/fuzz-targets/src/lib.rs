@@ -3,9 +3,13 @@
 //! In: any bytes. Out: nothing. A function panics if its reader does, or if what was read contradicts itself. libFuzzer calls these
 //! functions from the programs in `fuzz/`; the tests of this crate call them with the seeds and with mutations of these.
 //!
-//! Deliberately not here: the bounds of an input (its length, time and memory), which the caller sets.
+//! Deliberately not here: the bounds of an input's length and memory, which the caller sets.
 
 #![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
 
 pub mod assembly;
 pub mod btf;
@@ -20,6 +24,24 @@ pub mod trace;
 pub mod seeds;
 
 mod maps;
+
+/// LIMIT: CPU time of one input. The slowest reader's bound is about one second in the release profile.
+const INPUT_CPU_MAX: Duration = Duration::from_secs(10);
+
+/// Reads an input, whose CPU time is bounded: by the wall's clock it would depend on what else the machine does.
+///
+/// # Panics
+/// If the reader does, or takes longer.
+pub fn read_in_time(read: fn(&[u8]), bytes: &[u8]) {
+    let before = cpu_time();
+    read(bytes);
+    let took = cpu_time() - before;
+    assert!(took < INPUT_CPU_MAX, "an input took {took:?} of CPU time, more than {INPUT_CPU_MAX:?}");
+}
+
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock").into()
+}
 
 /// A target's name, and its function.
 pub type Target = (&'static str, fn(&[u8]));

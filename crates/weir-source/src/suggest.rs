@@ -6,12 +6,15 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if name.len() > 32 {
         return None;
     }
+    let of_name = letters(name);
     let name: Vec<char> = name.to_lowercase().chars().collect();
     let allowed = (name.len() / 3).clamp(1, 3);
     let mut best: Option<(usize, &str)> = None;
     for candidate in candidates {
-        // Each difference in length is an edit: most candidates need no more than this look.
-        if candidate.chars().count().abs_diff(name.len()) > allowed {
+        // An edit changes the length by one, and takes away or adds one letter: most candidates need no more than these two looks.
+        if candidate.chars().count().abs_diff(name.len()) > allowed
+            || letters_apart(of_name, letters(candidate)) > allowed
+        {
             continue;
         }
         let edits = edits(&name, &candidate.to_lowercase().chars().collect::<Vec<char>>());
@@ -20,6 +23,18 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// The set of a name's letters, as bits; two letters may share one, and only then do sets seem nearer than they are.
+fn letters(name: &str) -> u64 {
+    let bit = |byte: u8| 1 << (byte.to_ascii_lowercase() % 64);
+    // Letters outside ASCII have bytes of several values by case: they count as no letter.
+    name.bytes().filter(u8::is_ascii).fold(0, |letters, byte| letters | bit(byte))
+}
+
+/// At least how many edits are between names of these letters.
+fn letters_apart(a: u64, b: u64) -> usize {
+    (a & !b).count_ones().max((b & !a).count_ones()) as usize
 }
 
 /// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
@@ -56,6 +71,19 @@ mod tests {
         check("prinft", Some("printf"));
         check("PID", Some("pid"));
         check("ipd", Some("pid"));
+    }
+
+    #[test]
+    fn letters_never_hide_a_near_name() {
+        let words = [
+            "count", "Comm", "printf", "print", "pid", "tid", "ntop", "pton", "é_1", "É_1", "x", "aab", "abb",
+        ];
+        for a in words {
+            for b in words {
+                let chars = |word: &str| word.to_lowercase().chars().collect::<Vec<char>>();
+                assert!(letters_apart(letters(a), letters(b)) <= edits(&chars(a), &chars(b)), "{a} {b}");
+            }
+        }
     }
 
     #[test]

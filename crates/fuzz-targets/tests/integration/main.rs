@@ -13,17 +13,13 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
 
-use fuzz_targets::{TARGETS, seeds};
+use fuzz_targets::{TARGETS, read_in_time, seeds};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::time::{ClockId, clock_gettime};
 use testkit::{bpf, paths, random};
 
 use crate::mutation::{Shape, mutated};
 
-/// LIMIT: CPU time of one input. The slowest reader's bound is about one second in the release profile.
-const INPUT_CPU_MAX: Duration = Duration::from_secs(10);
 /// LIMIT: memory of this process, which ends where it wants more.
 const PROCESS_BYTES_MAX: u64 = 768 << 20;
 /// LIMIT: bytes of a mutated input, as libFuzzer has it.
@@ -125,10 +121,7 @@ fn check(target: &str, shape: Shape, count: u64, objects: &[Vec<u8>]) {
 
 fn read_within_bounds(target: &str, read: fn(&[u8]), bytes: &[u8]) {
     let input = Input { target, bytes };
-    let before = cpu_time();
-    read(input.bytes);
-    let took = cpu_time() - before;
-    assert!(took < INPUT_CPU_MAX, "an input took {took:?} of CPU time, more than {INPUT_CPU_MAX:?}");
+    read_in_time(read, input.bytes);
 }
 
 /// The input that is being read, which is left in a file if that panics.
@@ -145,10 +138,6 @@ impl Drop for Input<'_> {
             println!("the input, of {} bytes: {} ({written:?})", self.bytes.len(), path.display());
         }
     }
-}
-
-fn cpu_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock").into()
 }
 
 /// Shared mappings do not count, so that segments are outside of the bound.
