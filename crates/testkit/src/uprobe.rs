@@ -133,7 +133,8 @@ impl Drop for Defined {
     }
 }
 
-fn mount_tracefs() -> Result<(), Unavailable> {
+/// Mounts tracefs where it is not.
+pub fn mount_tracefs() -> Result<(), Unavailable> {
     let definitions = Path::new(TRACEFS).join("uprobe_events");
     if definitions.exists() {
         return Ok(());

@@ -40,7 +40,7 @@ use weir_ebpf::kfunc::Declared;
 use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
 use weir_event::{Action, Schema};
-use weir_ir::{Function, Module, Trigger};
+use weir_ir::{Function, KernelPlace, Module, Trigger};
 
 pub use crate::error::CodegenError;
 use crate::maps::Maps;
@@ -304,5 +304,14 @@ fn record_bytes(action: &Action) -> u32 {
 }
 
 fn kind(trigger: &Trigger) -> ProgramKind {
-    if trigger.is_probe() { ProgramKind::Probe } else { ProgramKind::Controller }
+    match trigger {
+        Trigger::Kernel { sites } => match sites.first().map(|site| &site.place) {
+            Some(KernelPlace::Tracepoint { .. } | KernelPlace::RawTracepoint { .. }) => {
+                ProgramKind::Tracepoint
+            }
+            _ => ProgramKind::Probe,
+        },
+        trigger if trigger.is_probe() => ProgramKind::Probe,
+        _ => ProgramKind::Controller,
+    }
 }

@@ -31,7 +31,7 @@ mod symbol;
 
 use std::collections::HashSet;
 
-use weir_ebpf::insn::{alu, jmp};
+use weir_ebpf::insn::{alu, jmp, size};
 use weir_ebpf::{HelperId, helper, kfunc, pt_regs};
 use weir_ir::dominators::Dominators;
 use weir_ir::{
@@ -307,6 +307,20 @@ impl<'a> Lower<'a> {
                 let from = Place::Reg(self.context(), offset);
                 self.insts.push(Inst::Load { dst: result, from });
             }
+            Builtin::Field { offset, bytes } => {
+                let from = Place::Reg(self.context(), i32::from(offset));
+                self.insts.push(match bytes {
+                    1 => Inst::LoadPart { size: size::B, dst: result, from },
+                    2 => Inst::LoadPart { size: size::H, dst: result, from },
+                    4 => Inst::LoadPart { size: size::W, dst: result, from },
+                    _ => Inst::Load { dst: result, from },
+                });
+            }
+            Builtin::Context => {
+                let context = self.context();
+                self.mov(result, context);
+            }
+            Builtin::Task => self.answer(result, helper::GET_CURRENT_TASK),
             Builtin::IsReturn => {
                 self.insts.push(Inst::CallKernel(kfunc::SESSION_IS_RETURN));
                 self.mov(result, R0);
@@ -377,7 +391,7 @@ impl<'a> Lower<'a> {
             Src::Reg(reg) => build::Arg::Reg(reg),
         };
         let size = build::Arg::Imm(bytes.into());
-        self.call(helper::PROBE_READ_USER, &[build::Arg::Object(object), size, address]);
+        self.call(self.reads(), &[build::Arg::Object(object), size, address]);
         let result = self.fresh();
         self.insts.push(Inst::Load { dst: result, from: Place::Object(object, 0) });
         result

@@ -214,10 +214,13 @@ const fn function(symbol: &'static str) -> Option<&'static str> {
 /// Helpers that read the packet of a socket filter, which programs of other kinds have not.
 pub const OF_SOCKET_FILTERS: &[HelperId] = &[SKB_LOAD_BYTES, SKB_LOAD_BYTES_RELATIVE];
 
+/// `bpf_get_current_task`, of programs that run in the kernel: no engine of weir's has it.
+pub const GET_CURRENT_TASK: HelperId = 35;
+
 /// Helpers of the kernel that weir does not have, by number and name, with the reason. For messages.
 #[rustfmt::skip]
 pub const UNSUPPORTED: &[(HelperId, &str, &str)] = &[
-    (35,  "get_current_task",      NO_TASK),
+    (GET_CURRENT_TASK, "get_current_task", NO_TASK),
     (55,  "perf_event_read_value", "hardware counters are the kernel's"),
     (58,  "override_return",       "it needs a probe that skips the probed function, which weir's do not"),
     (123, "get_current_ancestor_cgroup_id", "a process is told the number of its own control group alone"),

@@ -461,6 +461,17 @@ impl<'a> FunctionCheck<'a> {
                 }
                 result_is_int(result)
             }
+            Op::Builtin(Builtin::Field { offset, bytes }) => {
+                self.want_kernel()?;
+                if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of((*bytes).into()) {
+                    return Err(format!("no field of {bytes} bytes at {offset}"));
+                }
+                result_is_int(result)
+            }
+            Op::Builtin(Builtin::Context | Builtin::Task) => {
+                self.want_kernel()?;
+                result_is_int(result)
+            }
             Op::SetSessionCookie { value } => {
                 self.want_session()?;
                 self.want_int(*value)
@@ -766,6 +777,13 @@ impl<'a> FunctionCheck<'a> {
         match self.function.trigger.is_probe() {
             true => Ok(()),
             false => Err("there is no stack of the target in weir itself".into()),
+        }
+    }
+
+    fn want_kernel(&self) -> Result<(), String> {
+        match self.function.trigger {
+            Trigger::Kernel { .. } => Ok(()),
+            _ => Err("only programs at events of the kernel's are given that".into()),
         }
     }
 

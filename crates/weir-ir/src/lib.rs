@@ -106,6 +106,10 @@ pub enum Trigger {
     Usdt {
         sites: Vec<StaticSpec>,
     },
+    /// At each of these places of the kernel, all of one kind.
+    Kernel {
+        sites: Vec<KernelSite>,
+    },
     /// Wherever an event is offered, with the event's raw fields as 8-byte slots ([`Builtin::Slot`]). It decides whether the
     /// event is kept: yes where it ends in [`Terminator::Accept`], no where in `Return`.
     Filter,
@@ -121,6 +125,7 @@ impl Trigger {
             | Trigger::Interval { .. }
             | Trigger::Asked { .. }
             | Trigger::Usdt { .. }
+            | Trigger::Kernel { .. }
             | Trigger::Filter => &[],
         }
     }
@@ -129,13 +134,19 @@ impl Trigger {
     pub fn cookies(&self) -> Vec<u64> {
         match self {
             Trigger::Usdt { sites } => sites.iter().map(|site| site.cookie).collect(),
+            Trigger::Kernel { sites } => sites.iter().map(|site| site.cookie).collect(),
             other => other.sites().iter().map(|site| site.cookie).collect(),
         }
     }
 
-    /// It runs in the target.
+    /// It runs where an event is, not in the controller.
     pub fn is_probe(&self) -> bool {
         !matches!(self, Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Asked { .. })
+    }
+
+    /// It is at an event of the kernel's.
+    pub fn is_kernel(&self) -> bool {
+        matches!(self, Trigger::Kernel { .. })
     }
 }
 
@@ -154,6 +165,51 @@ impl Asked {
     /// Each with its name in the text form.
     pub const NAMES: [(Asked, &'static str); 3] =
         [(Asked::Signal, "signal"), (Asked::Test, "test"), (Asked::Bench, "bench")];
+}
+
+/// One place of the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KernelSite {
+    pub place: KernelPlace,
+    /// Index into `schema.sites`.
+    pub cookie: u64,
+}
+
+/// Where a program runs in the kernel. What it is given: of a tracepoint its record, of a raw one its arguments, of functions
+/// registers, of a counter the same and more.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum KernelPlace {
+    Tracepoint {
+        subsystem: String,
+        name: String,
+    },
+    RawTracepoint {
+        name: String,
+    },
+    /// A kprobe so many bytes behind the function's entry, or where it has returned.
+    Function {
+        name: String,
+        offset: u64,
+        is_return: bool,
+    },
+    /// On each CPU, so often in each second: `profile`.
+    Clock {
+        period_ns: u64,
+    },
+    /// On each CPU, each `count` of these events.
+    Counter {
+        counter: Counter,
+        count: u64,
+    },
+}
+
+/// An event that perf_event_open(2) counts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Counter {
+    /// `perf_type_id`.
+    pub kind: u32,
+    /// `perf_sw_ids` or `perf_hw_id`.
+    pub config: u64,
 }
 
 /// One place of a static probe, as the world resolved it.
@@ -274,6 +330,16 @@ pub enum Builtin {
     Float(u8),
     /// Of a filter: the 8 bytes of slot 0 to 20 of the event.
     Slot(u8),
+    /// Of a program at an event of the kernel's: the integer of 1, 2, 4 or 8 bytes at this offset of what it is given, which is a
+    /// multiple of them; extended with zeros.
+    Field {
+        offset: u16,
+        bytes: u8,
+    },
+    /// Of the same: the address of what it is given.
+    Context,
+    /// Of the same: the address of the running thread's `struct task_struct`.
+    Task,
     /// Of a session: 1 where the call has returned, 0 at its entry.
     IsReturn,
     /// Of a session: the integer that the same call has set before ([`Op::SetSessionCookie`]); 0 if none.

@@ -351,9 +351,10 @@ impl CmpOp {
 }
 
 impl Builtin {
-    /// Every builtin but `Arg`, `Register`, `Float` and `Slot` with its name in the text form.
+    /// Every builtin but `Arg`, `Register`, `Float`, `Slot` and `Field` with its name in the text form.
     #[rustfmt::skip]
-    pub const NAMES: [(Builtin, &'static str); 19] = [
+    pub const NAMES: [(Builtin, &'static str); 21] = [
+        (Builtin::Context, "context"), (Builtin::Task, "task"),
         (Builtin::IsReturn, "is_return"), (Builtin::SessionCookie, "session_cookie"), (Builtin::Pid, "pid"), (Builtin::Tid, "tid"), (Builtin::Cpu, "cpu"), (Builtin::Uid, "uid"), (Builtin::Gid, "gid"), (Builtin::Random, "random"), (Builtin::Cgroup, "cgroup"), (Builtin::Nsecs, "nsecs"),
         (Builtin::BootNsecs, "boot_nsecs"), (Builtin::TaiNsecs, "tai_nsecs"), (Builtin::Jiffies, "jiffies"), (Builtin::NumaNode, "numa_node"),
         (Builtin::Elapsed, "elapsed"), (Builtin::Command, "command"), (Builtin::Comm, "comm"), (Builtin::Probe, "probe"), (Builtin::Func, "func"),

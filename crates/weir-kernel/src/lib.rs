@@ -10,7 +10,8 @@
 //!   bytes and passes their address and number; its instructions stay as they are. Its result leaves in a map, since
 //!   the kernel gives back 32 bits.
 //! - [`load`] refuses programs of probes: the kernel runs those where they are attached, and nowhere else. [`Probe`] attaches them to uprobes, in
-//!   the ways that the kernel has ([`Features`]); a program of the controller runs as a raw tracepoint's ([`Called`]).
+//!   the ways that the kernel has ([`Features`]), and [`AtEvent`] to what only the kernel sees; a program of the controller runs as a raw
+//!   tracepoint's ([`Called`]).
 //! - The functions of a program that has callbacks are described in BTF; others go without.
 //!
 //! Deliberately not here: pinning, which places a script means, and any opinion on a program.
@@ -19,6 +20,7 @@
 
 #![deny(missing_docs)]
 
+mod event;
 mod features;
 mod map;
 mod memory;
@@ -27,6 +29,7 @@ mod program;
 mod ring;
 mod syscall;
 
+pub use event::{AtEvent, Event};
 pub use features::{Features, SessionFunctions};
 pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};

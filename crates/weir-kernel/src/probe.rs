@@ -62,6 +62,12 @@ pub struct Probe {
 #[derive(Debug)]
 pub struct Link(#[expect(dead_code, reason = "they are closed")] Vec<OwnedFd>);
 
+impl Link {
+    pub(crate) fn of(descriptors: Vec<OwnedFd>) -> Link {
+        Link(descriptors)
+    }
+}
+
 impl Probe {
     /// Loads a program of a probe, whose map indices refer to `maps`.
     pub fn load(program: &Program, maps: &Maps, end: End, features: Features) -> Result<Probe, KernelError> {
@@ -131,14 +137,14 @@ impl Probe {
         let of_return = if self.end == End::Return { 1 << return_bit } else { 0 };
         let attributes = PerfEventAttr {
             kind,
-            size: size_of::<PerfEventAttr>() as u32,
             config: of_return | place.semaphore.unwrap_or(0) << semaphore_shift,
             config1: path.as_ptr() as u64,
             config2: place.offset,
-            ..PerfEventAttr::default()
+            ..PerfEventAttr::sized()
         };
+        let (pid, cpu) = pid.map_or((-1, 0), |pid| (pid, -1));
         // SAFETY: the path lives over the call.
-        let event = unsafe { syscall::perf_event_open(&attributes, pid) }?;
+        let event = unsafe { syscall::perf_event_open(&attributes, pid, cpu) }?;
         let mut attributes = LinkPerfEvent {
             prog_fd: self.program.as_raw_fd() as u32,
             target_fd: event.as_raw_fd() as u32,
@@ -153,17 +159,22 @@ impl Probe {
 
     /// How often it did not run because another program ran on the CPU, as far as the kernel counts that.
     pub fn missed(&self) -> u64 {
-        // SAFETY: zeros are such a structure.
-        let mut info: ProgInfo = unsafe { std::mem::zeroed() };
-        let mut attributes = Info {
-            fd: self.program.as_raw_fd() as u32,
-            len: size_of::<ProgInfo>() as u32,
-            info: std::ptr::from_mut(&mut info) as u64,
-        };
-        // SAFETY: the kernel writes `len` bytes at most. What is asked for with zeros in it are sizes and addresses, which ask for nothing more.
-        let done = unsafe { syscall::command(syscall::OBJ_GET_INFO_BY_FD, &mut attributes) };
-        done.map_or(0, |_| info.recursion_misses)
+        missed(&self.program)
     }
+}
+
+/// How often the program did not run because another ran on the CPU, as far as the kernel counts that.
+pub(crate) fn missed(program: &OwnedFd) -> u64 {
+    // SAFETY: zeros are such a structure.
+    let mut info: ProgInfo = unsafe { std::mem::zeroed() };
+    let mut attributes = Info {
+        fd: program.as_raw_fd() as u32,
+        len: size_of::<ProgInfo>() as u32,
+        info: std::ptr::from_mut(&mut info) as u64,
+    };
+    // SAFETY: the kernel writes `len` bytes at most. What is asked for with zeros in it are sizes and addresses, which ask for nothing more.
+    let done = unsafe { syscall::command(syscall::OBJ_GET_INFO_BY_FD, &mut attributes) };
+    done.map_or(0, |_| info.recursion_misses)
 }
 
 /// A program of the controller that the kernel took: it runs when it is called.

@@ -23,6 +23,8 @@ pub enum ProgType {
     Tracepoint = 5,
     /// `BPF_PROG_TYPE_XDP`.
     Xdp = 6,
+    /// `BPF_PROG_TYPE_PERF_EVENT`.
+    PerfEvent = 7,
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
     RawTracepoint = 17,
 }

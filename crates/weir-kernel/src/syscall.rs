@@ -9,6 +9,7 @@ pub(crate) const MAP_CREATE: libc::c_long = 0;
 pub(crate) const PROG_LOAD: libc::c_long = 5;
 pub(crate) const PROG_TEST_RUN: libc::c_long = 10;
 pub(crate) const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+pub(crate) const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 pub(crate) const BTF_LOAD: libc::c_long = 18;
 pub(crate) const LINK_CREATE: libc::c_long = 28;
 
@@ -133,6 +134,16 @@ pub(crate) struct LinkPerfEvent {
     pub(crate) cookie: u64,
 }
 
+/// For RAW_TRACEPOINT_OPEN.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct RawTracepoint {
+    /// Address of its name.
+    pub(crate) name: u64,
+    pub(crate) prog_fd: u32,
+    pub(crate) padding: u32,
+}
+
 /// For OBJ_GET_INFO_BY_FD.
 #[repr(C)]
 pub(crate) struct Info {
@@ -151,7 +162,7 @@ pub(crate) struct ProgInfo {
 /// Where `recursion_misses` stands.
 const PROG_INFO_MISSES: usize = 208;
 
-/// `struct perf_event_attr` (PERF_ATTR_SIZE_VER1: 72 bytes) of a uprobe.
+/// `struct perf_event_attr` (PERF_ATTR_SIZE_VER1: 72 bytes).
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct PerfEventAttr {
@@ -164,21 +175,27 @@ pub(crate) struct PerfEventAttr {
     pub(crate) flags: u64,
     pub(crate) wakeup_events: u32,
     pub(crate) bp_type: u32,
-    /// Address of the file's path.
+    /// Address of a uprobe's path, or of a kprobe's name.
     pub(crate) config1: u64,
-    /// Offset in the file.
+    /// Offset in the file, or behind the entry.
     pub(crate) config2: u64,
+}
+
+impl PerfEventAttr {
+    /// Empty, but for its size.
+    pub(crate) fn sized() -> PerfEventAttr {
+        PerfEventAttr { size: size_of::<PerfEventAttr>() as u32, ..PerfEventAttr::default() }
+    }
 }
 
 /// perf_event_open(2): the descriptor is closed at an exec.
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
-/// A perf event of process `pid`, or of all.
+/// A perf event of process `pid` or, with -1, of all; on one CPU or, with -1, on all.
 ///
 /// # Safety
 /// As for [`command`].
-pub(crate) unsafe fn perf_event_open(attributes: &PerfEventAttr, pid: Option<i32>) -> io::Result<OwnedFd> {
-    let (pid, cpu) = pid.map_or((-1, 0), |pid| (pid, -1));
+pub(crate) unsafe fn perf_event_open(attributes: &PerfEventAttr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     // SAFETY: the kernel reads `size` bytes of the attributes, and the path that they name.
     let result = unsafe {
         libc::syscall(

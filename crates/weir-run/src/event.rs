@@ -74,6 +74,7 @@ pub fn events(clause: &Function, world: &Binaries) -> Vec<Event> {
         | Trigger::Interval { .. }
         | Trigger::Asked { .. }
         | Trigger::Session { .. }
+        | Trigger::Kernel { .. }
         | Trigger::Filter => Vec::new(),
     }
 }

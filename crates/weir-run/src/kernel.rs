@@ -36,7 +36,7 @@ use crate::command::EndOnFailure;
 use crate::controller::Controller;
 use crate::course::Course;
 use crate::failure::Failure;
-use crate::kernel::engine::{Engine, InKernel, InKernelCaller};
+use crate::kernel::engine::{AtEvents, Engine, InKernel, InKernelCaller};
 use crate::kernel::places::Places;
 use crate::notice::{NotProbed, Notice, note};
 use crate::options::Options;
@@ -166,6 +166,7 @@ pub(super) fn start(
         ring,
         caller,
         engine: Engine::new(features, maps.clone()),
+        events: AtEvents::default(),
         maps,
         unmapped,
         looks: 0,
@@ -179,6 +180,13 @@ pub(super) fn start(
         course.output.ask_to_exit(0);
     }
     course.read_all()?;
+    let sees_all = compiled.triggers.iter().any(weir_ir::Trigger::is_kernel);
+    if sees_all && !shared.guard.is_free() {
+        return Err(Failure::Refused(anyhow!(
+            "a policy says which processes may be traced, and an event of the kernel's is one of all processes"
+        )));
+    }
+    course.events = AtEvents::attach(compiled, &course.maps.maps)?;
     let is_command = command.is_some();
     let engine = &mut course.engine;
     let attached = targets::each(given, &shared.notices, |pid, ()| {
@@ -398,6 +406,7 @@ impl Drop for Process {
 /// Dropped in this order: no process has programs any more when their maps go, and the command is ended last.
 pub(super) struct InKernelCourse {
     processes: Vec<Process>,
+    events: AtEvents,
     output: Output,
     controller: Controller,
     ring: Ring,
@@ -474,6 +483,8 @@ impl Course for InKernelCourse {
     /// Runs END, prints what is left in the ring and every map, and says what was lost.
     fn end(&mut self) -> Result<u8, Failure> {
         let shared = self.shared.clone();
+        let places = self.events.places();
+        self.events.let_go();
         for process in &mut self.processes {
             process.let_go();
             shared.guard.detached(process.pid);
@@ -487,7 +498,7 @@ impl Course for InKernelCourse {
         self.output.print_all(&*self.maps, &|_| None)?;
         self.output.tell_lost(self.output.no_room(&*self.maps), true)?;
         let missed = (
-            self.engine.missed(),
+            self.engine.missed() + self.events.missed(),
             "hits came while another program ran on their CPU, and were missed".to_owned(),
         );
         shared.notices.losses(self.output.losses(&*self.maps).into_iter().chain([missed]));
@@ -496,7 +507,7 @@ impl Course for InKernelCourse {
             shared.tell_unmapped(self);
             let (counters, pending) = Default::default();
             let counts = ProcessCounts { traced: self.processes.len() as u64, ..ProcessCounts::default() };
-            let mut coverage = Coverage::default();
+            let mut coverage = Coverage::of_kernel(places, 0);
             self.processes.iter().for_each(|process| coverage.add(&process.coverage));
             let summary = coverage.summary(&shared.plan.compiled, &*self.maps, &counters, &pending, counts);
             shared.report_summary(&summary);

@@ -82,7 +82,11 @@ impl Given {
             allows_unsafe: self.options.allows_unsafe,
             has_truths: self.options.has_truths,
             has_command: self.options.command.is_some(),
-            checks_kernel: self.options.checks_alone,
+            kernel: match self.kernel {
+                _ if self.options.checks_alone => weir_script::Kernel::Checked,
+                Some(_) => weir_script::Kernel::Runs,
+                None => weir_script::Kernel::Refused,
+            },
             ..weir_script::Options::default()
         };
         let mut module = stages::front(&self.source, &options, world, &mut of_script)?;

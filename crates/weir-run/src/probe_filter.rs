@@ -52,7 +52,9 @@ impl ProbeFilter {
                 |cookie: u64| names.get(cookie as usize).is_none_or(|SiteName { probe, .. }| matches(probe));
             match &mut function.trigger {
                 Trigger::Begin | Trigger::End | Trigger::Filter => true,
-                Trigger::Interval { .. } | Trigger::Asked { .. } => matches(&function.name),
+                Trigger::Interval { .. } | Trigger::Asked { .. } | Trigger::Kernel { .. } => {
+                    matches(&function.name)
+                }
                 Trigger::Uprobe { sites } | Trigger::Uretprobe { sites } | Trigger::Session { sites } => {
                     sites.retain(|site| is_named(site.cookie));
                     !sites.is_empty()

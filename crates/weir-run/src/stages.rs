@@ -51,6 +51,8 @@ pub(crate) fn back(
         weir_verifier::verify(program, &compiled.object.maps, &limits)
     };
     let programs = compiled.object.programs.iter().zip(&module.functions).zip(&compiled.declared);
+    // What is given to a program at an event of the kernel's, the kernel's verifier alone knows.
+    let programs = programs.filter(|((_, function), _)| !function.trigger.is_kernel());
     let verified: Result<Vec<_>, _> = programs.map(verify).collect();
     let verified = verified.map_err(|rejection| match callee {
         // A program of our own compiler that the verifier refuses is our bug; it does not run all the same.
@@ -208,6 +210,7 @@ pub(crate) fn sites(compiled: &Compiled, missing: MissingProbes, world: &Binarie
             | Trigger::End
             | Trigger::Interval { .. }
             | Trigger::Asked { .. }
+            | Trigger::Kernel { .. }
             | Trigger::Filter => When::Entry,
         };
         let wanted = |cookie, by_pattern: bool| Wanted {

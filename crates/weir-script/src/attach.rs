@@ -5,14 +5,16 @@
 use std::collections::HashSet;
 
 use weir_ir::world::is_language;
-use weir_ir::{Asked, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, Trigger, World, WorldError};
+use weir_ir::{
+    Asked, FoundFunction, FoundPlace, FoundStatic, KernelPlace, PlaceSpec, Trigger, World, WorldError,
+};
 use weir_source::{Diagnostic, Span};
 
-use crate::Options;
 use crate::ast::{Name, Probe};
 use crate::kernel::{self, Point};
 use crate::limits;
 use crate::unsupported::{self, Kind};
+use crate::{Kernel, Options};
 use weir_source::nearest;
 use weir_syntax::number_value;
 
@@ -30,10 +32,12 @@ pub(crate) enum Attach {
     /// Where calls of these functions have returned.
     Returns(Vec<FoundFunction>),
     Statics(Vec<FoundStatic>),
-    /// It is checked, and does not run.
+    /// In the kernel.
     Kernel {
         kind: &'static str,
         point: Point,
+        /// None of a kind that is checked alone.
+        places: Vec<KernelPlace>,
     },
 }
 
@@ -73,11 +77,11 @@ pub(crate) fn resolve(probe: &Probe, options: &Options, world: &dyn World) -> Re
         let Some((name, form)) = kernel::kind(&lower) else {
             return Err(Fault::Written(unknown_kind(kind, &lower)));
         };
-        if !options.checks_kernel {
+        if options.kernel == Kernel::Refused {
             return Err(Fault::Written(unknown_kind(kind, name)));
         }
-        let point = kernel::resolve((name, form), probe.span, rest, world)?;
-        return Ok(Attach::Kernel { kind: name, point });
+        let (point, places) = kernel::resolve((name, form), probe.span, rest, world)?;
+        return Ok(Attach::Kernel { kind: name, point, places });
     };
     match *name {
         "begin" | "end" if !rest.is_empty() => Err(written(

@@ -28,19 +28,19 @@ mod type_of;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use weir_event::ctype::{CTypes, TypeId};
+use weir_event::ctype::{CTypes, Member, TypeId};
 use weir_event::{MapRoom, MapSchema, MapValue, SiteName, Type};
 use weir_ir::{
     Asked, FoundArgument, FoundFunction, FoundPlace, KERNEL, MissingProbes, SiteSpec, Trigger, World,
 };
 use weir_source::{Diagnostic, Severity, Span};
 
-use crate::Options;
 use crate::ast::{Clause, MapDeclaration, Name, Probe, Script};
 use crate::attach::{self, Attach, Fault};
 use crate::config::{self, Settings};
 use crate::limits;
 use crate::types::{TypeInfo, describe};
+use crate::{Kernel, Options};
 
 pub(crate) use crate::check::call::{stack_form, stack_of};
 pub(crate) use crate::check::constant::{Known, Parameter, constant, constant_string, parameter};
@@ -70,6 +70,9 @@ pub(crate) struct Checked {
     pub(crate) infos: HashMap<u32, TypeInfo>,
     /// What functions return, by the starts of the copies of their bodies.
     pub(crate) results: HashMap<u32, Type>,
+    /// Pointers that names of the kernel are, and values of its enumerations, by their names.
+    pub(crate) kernel_types: HashMap<String, Type>,
+    pub(crate) kernel_constants: HashMap<String, i64>,
     /// Conditions of `if comptime`, by their starts.
     pub(crate) statics: HashMap<u32, bool>,
     /// Which part of a tuple or a record a member or an index is.
@@ -96,6 +99,8 @@ pub(crate) struct Target {
     pub arguments: BTreeMap<u8, FoundArgument>,
     /// The same of fields by their names: `args.size`.
     pub fields: BTreeMap<String, FoundArgument>,
+    /// The same of fields of the kernel's events: where in what the program is given.
+    pub kernel_fields: BTreeMap<String, Member>,
 }
 
 /// Checks a script. `None` if a diagnostic is an error.
@@ -127,6 +132,7 @@ pub(crate) fn check(
         stack_mode: settings.stack_mode,
     };
     let mut checker = Checker::new(&settings, &known, script.incomplete, world);
+    checker.kernel = options.kernel;
     checker.rooms = rooms(&script.maps, &known, &mut fixed);
     let mut rounds = 0;
     loop {
@@ -153,7 +159,7 @@ pub(crate) fn check(
     }
     let mut diagnostics = fixed;
     diagnostics.append(&mut checker.diagnostics);
-    if !options.checks_kernel {
+    if options.kernel != Kernel::Checked {
         diagnostics.extend(checker.of_kernel.iter().map(|(_, diagnostic)| diagnostic.clone()));
     }
     diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
@@ -172,7 +178,9 @@ pub(crate) fn check(
         let used = checker.used.remove(&index).unwrap_or_default();
         let events = checker.events.remove(&index).unwrap_or_default();
         let clause = &script.clauses[index];
-        let found = clause_targets(clause, attached, names_probe, (&used, &events), &mut sites);
+        let in_kernel = checker.kernel_targets((index, &attached), &clause.probes, &used.fields, &mut sites);
+        let mut found = clause_targets(clause, attached, names_probe, (&used, &events), &mut sites);
+        found.extend(in_kernel);
         too_many_shapes(clause, &found, &mut diagnostics);
         targets.push(found);
     }
@@ -196,6 +204,8 @@ pub(crate) fn check(
         sizes: checker.sizes,
         infos: checker.infos,
         results: checker.results,
+        kernel_types: checker.kernel_types,
+        kernel_constants: checker.kernel_constants,
         statics: checker.statics,
         parts: checker.parts,
         widths: checker.widths,
@@ -297,7 +307,8 @@ fn attach_all(
                         Attach::Functions(found) | Attach::Returns(found) => found.len() as u64,
                         Attach::Places(found) => found.len() as u64,
                         Attach::Statics(found) => found.len() as u64,
-                        Attach::InWeir(_) | Attach::Kernel { .. } => 0,
+                        Attach::InWeir(_) => 0,
+                        Attach::Kernel { places, .. } => places.len() as u64,
                     };
                     if sites > settings.max_probes {
                         too_many = true;
@@ -406,7 +417,7 @@ fn clause_targets(
                 }
                 continue;
             }
-            // The clause has no target then.
+            // They are targets of their own.
             Attach::Kernel { .. } => continue,
         };
         let probe_site = names_probe.then(|| {
@@ -419,6 +430,7 @@ fn clause_targets(
             probe_site,
             arguments: BTreeMap::new(),
             fields: BTreeMap::new(),
+            kernel_fields: BTreeMap::new(),
         });
     }
     let fields = field::of_functions(events, used);
@@ -480,7 +492,14 @@ impl Functions {
     ) -> Option<Target> {
         let (name, trigger) = (self.written.join(","), trigger(self.sites));
         let has_any = !trigger.sites().is_empty();
-        has_any.then(|| Target { name, trigger, probe_site: None, arguments: BTreeMap::new(), fields })
+        has_any.then(|| Target {
+            name,
+            trigger,
+            probe_site: None,
+            arguments: BTreeMap::new(),
+            fields,
+            kernel_fields: BTreeMap::new(),
+        })
     }
 }
 
@@ -556,6 +575,10 @@ pub(crate) struct Checker<'a> {
     of_kernel: Vec<(usize, Diagnostic)>,
     /// Of the clauses that have probes of the kernel.
     kernel_events: HashMap<usize, Vec<kernel::Event>>,
+    kernel_types: HashMap<String, Type>,
+    kernel_constants: HashMap<String, i64>,
+    /// What becomes of what is the kernel's.
+    kernel: Kernel,
 }
 
 /// `func == "malloc"`.
@@ -618,6 +641,9 @@ impl<'a> Checker<'a> {
             named: BTreeSet::new(),
             of_kernel: Vec::new(),
             kernel_events: HashMap::new(),
+            kernel_types: HashMap::new(),
+            kernel_constants: HashMap::new(),
+            kernel: Kernel::default(),
         }
     }
 

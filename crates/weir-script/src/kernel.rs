@@ -1,14 +1,14 @@
 //! What is of the kernel: its probes, and names that only programs in it have.
 //!
-//! A script that has them is read and checked whole, with the kernel's types and the fields of its tracepoints. Where it is to run, each of them is
-//! refused by name: [`Options::checks_kernel`](crate::Options) says which of the two is wanted.
+//! A script that has them is read and checked whole, with the kernel's types and the fields of its tracepoints. What runs says
+//! [`Kernel`](crate::Kernel): all of it is refused by name where programs run in processes, and what [`KernelPlace`] has no place for in the kernel too.
 
 use weir_event::{STACK_FRAMES_MAX, StackForm, StackMode, Type};
-use weir_ir::{FoundTracepoint, World};
+use weir_ir::{Counter, FoundTracepoint, KERNEL, KernelPlace, Trigger, World};
 use weir_source::Span;
 
 use crate::ast::Name;
-use crate::attach::{self, Fault, missing, number_of, written};
+use crate::attach::{self, Attach, Fault, missing, number_of, written};
 use crate::types::string_bytes;
 
 /// Where a probe of the kernel is, as far as its clause's types depend on it.
@@ -55,37 +55,44 @@ const KINDS: &[(&str, &[&str], &str)] = &[
     ("iter", &["it"], "`iter:task`, `iter:task_file` or `iter:task_vma`"),
 ];
 
-const SOFTWARE: &[&str] = &[
-    "alignment-faults",
-    "bpf-output",
-    "context-switches",
-    "cs",
-    "cpu-clock",
-    "cpu",
-    "cpu-migrations",
-    "dummy",
-    "emulation-faults",
-    "major-faults",
-    "minor-faults",
-    "page-faults",
-    "faults",
-    "task-clock",
+/// Counters: the name, its number in linux/perf_event.h, and how many events a program runs for where the script does not say it.
+type Counters = &'static [(&'static str, u64, u64)];
+
+const SOFTWARE: Counters = &[
+    ("alignment-faults", 7, 1),
+    ("bpf-output", 10, 1),
+    ("context-switches", 3, 1_000),
+    ("cs", 3, 1_000),
+    ("cpu-clock", 0, 1_000_000),
+    ("cpu", 0, 1_000_000),
+    ("cpu-migrations", 4, 1),
+    ("dummy", 9, 1),
+    ("emulation-faults", 8, 1),
+    ("major-faults", 6, 1),
+    ("minor-faults", 5, 100),
+    ("page-faults", 2, 100),
+    ("faults", 2, 100),
+    ("task-clock", 1, 1),
 ];
 
-const HARDWARE: &[&str] = &[
-    "backend-stalls",
-    "branch-instructions",
-    "branches",
-    "branch-misses",
-    "bus-cycles",
-    "cache-misses",
-    "cache-references",
-    "cpu-cycles",
-    "cycles",
-    "frontend-stalls",
-    "instructions",
-    "ref-cycles",
+const HARDWARE: Counters = &[
+    ("backend-stalls", 8, 1_000_000),
+    ("branch-instructions", 4, 100_000),
+    ("branches", 4, 100_000),
+    ("branch-misses", 5, 100_000),
+    ("bus-cycles", 6, 100_000),
+    ("cache-misses", 3, 1_000_000),
+    ("cache-references", 2, 1_000_000),
+    ("cpu-cycles", 0, 1_000_000),
+    ("cycles", 0, 1_000_000),
+    ("frontend-stalls", 7, 1_000_000),
+    ("instructions", 1, 1_000_000),
+    ("ref-cycles", 9, 1_000_000),
 ];
+
+/// `perf_type_id`.
+const PERF_TYPE_HARDWARE: u32 = 0;
+const PERF_TYPE_SOFTWARE: u32 = 1;
 
 /// The kind of this name, with how it is written.
 pub(crate) fn kind(name: &str) -> Option<(&'static str, &'static str)> {
@@ -93,12 +100,25 @@ pub(crate) fn kind(name: &str) -> Option<(&'static str, &'static str)> {
     KINDS.iter().find(is_it).map(|(name, _, form)| (*name, *form))
 }
 
-/// What an attach point of the kernel means.
+/// What an attach point of the kernel means: what clauses have there, and the places where the kernel runs programs; none of a kind that weir
+/// only checks.
 pub(crate) fn resolve(
     (kind, form): (&str, &str),
     span: Span,
     rest: &[Name],
     world: &dyn World,
+) -> Result<(Point, Vec<KernelPlace>), Fault> {
+    let mut places = Vec::new();
+    let point = point((kind, form), span, rest, world, &mut places)?;
+    Ok((point, places))
+}
+
+fn point(
+    (kind, form): (&str, &str),
+    span: Span,
+    rest: &[Name],
+    world: &dyn World,
+    places: &mut Vec<KernelPlace>,
 ) -> Result<Point, Fault> {
     let wrong = || written(span, format!("`{kind}` is written in another way"), format!("write {form}"));
     if rest.is_empty() || rest.iter().any(|part| part.text.is_empty()) {
@@ -119,6 +139,7 @@ pub(crate) fn resolve(
                     format!("write {form}"),
                 ));
             }
+            places.extend(function_place(rest, is_return)?);
             Point::Function { is_return }
         }
         "fentry" | "fexit" => {
@@ -130,18 +151,34 @@ pub(crate) fn resolve(
             Point::Typed { function, is_return: kind == "fexit" }
         }
         "tracepoint" => match rest {
-            [subsystem, name] => Point::Tracepoints(
-                world.tracepoints(&subsystem.text, &name.text).map_err(|error| missing(span, error))?,
-            ),
+            [subsystem, name] => {
+                let found =
+                    world.tracepoints(&subsystem.text, &name.text).map_err(|error| missing(span, error))?;
+                places.extend(
+                    found.iter().cloned().map(|FoundTracepoint { subsystem, name }| {
+                        KernelPlace::Tracepoint { subsystem, name }
+                    }),
+                );
+                Point::Tracepoints(found)
+            }
             _ => return Err(wrong()),
         },
-        "rawtracepoint" => function().map(|_| Point::Raw)?,
+        "rawtracepoint" => {
+            let name = function()?;
+            if !name.text.contains(['*', '?', '[']) {
+                places.push(KernelPlace::RawTracepoint { name: name.text.clone() });
+            }
+            Point::Raw
+        }
         "profile" => {
-            attach::interval(kind, span, rest, form)?;
+            if let Attach::InWeir(Trigger::Interval { period_ns }) = attach::interval(kind, span, rest, form)?
+            {
+                places.push(KernelPlace::Clock { period_ns });
+            }
             Point::Sample
         }
-        "software" => counter(kind, rest, SOFTWARE, wrong)?,
-        "hardware" => counter(kind, rest, HARDWARE, wrong)?,
+        "software" => counter((kind, PERF_TYPE_SOFTWARE), rest, SOFTWARE, wrong, places)?,
+        "hardware" => counter((kind, PERF_TYPE_HARDWARE), rest, HARDWARE, wrong, places)?,
         "watchpoint" => watched(rest, wrong)?,
         _ => match rest {
             [name] | [name, _] => Point::Iterator(name.text.clone()),
@@ -150,21 +187,49 @@ pub(crate) fn resolve(
     })
 }
 
-fn counter(kind: &str, rest: &[Name], known: &[&str], wrong: impl Fn() -> Fault) -> Result<Point, Fault> {
+/// `function` or `function+offset`, of the kernel itself or a module; none for a pattern.
+fn function_place(rest: &[Name], is_return: bool) -> Result<Option<KernelPlace>, Fault> {
+    // SANITY: the caller has looked that there is a part.
+    let part = rest.last().expect("a function has a name");
+    let (name, offset) = match part.text.split_once('+') {
+        Some((name, offset)) => (name, number_of(&Name { text: offset.to_string(), span: part.span })?),
+        None => (part.text.as_str(), 0),
+    };
+    if name.contains(['*', '?', '[']) {
+        return Ok(None);
+    }
+    let module = if rest.len() == 2 { Some(&rest[0].text) } else { None };
+    let name = match module.filter(|module| *module != KERNEL) {
+        Some(module) => format!("{module}:{name}"),
+        None => name.to_string(),
+    };
+    Ok(Some(KernelPlace::Function { name, offset, is_return }))
+}
+
+fn counter(
+    (kind, number): (&str, u32),
+    rest: &[Name],
+    known: Counters,
+    wrong: impl Fn() -> Fault,
+    places: &mut Vec<KernelPlace>,
+) -> Result<Point, Fault> {
     let (event, count) = match rest {
         [event] => (event, None),
         [event, count] => (event, Some(count)),
         _ => return Err(wrong()),
     };
-    if !known.contains(&event.text.as_str()) {
-        let hint = match weir_source::nearest(&event.text, known.iter().copied()) {
+    let names = || known.iter().map(|(name, ..)| *name);
+    let Some((_, config, usual)) = known.iter().find(|(name, ..)| *name == event.text) else {
+        let hint = match weir_source::nearest(&event.text, names()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("events are {}", known.join(", ")),
+            None => format!("events are {}", names().collect::<Vec<_>>().join(", ")),
         };
         let message = format!("`{kind}` has no event `{}`", event.text.escape_debug());
         return Err(written(event.span, message, hint));
-    }
-    count.map_or(Ok(0), number_of).map(|_| Point::Sample)
+    };
+    let count = count.map_or(Ok(*usual), number_of)?;
+    places.push(KernelPlace::Counter { counter: Counter { kind: number, config: *config }, count });
+    Ok(Point::Sample)
 }
 
 fn watched(rest: &[Name], wrong: impl Fn() -> Fault) -> Result<Point, Fault> {
@@ -235,6 +300,11 @@ const NAMES: &[(&str, (usize, usize), Gives)] = &[
     ("unwatch", (1, 1), Gives::Nothing),
     ("uptr", (1, 1), Gives::Argument),
 ];
+
+/// Weir's programs in the kernel have the name.
+pub(crate) fn runs(name: &str) -> bool {
+    name == "curtask"
+}
 
 /// What the name gives, and how many arguments it takes.
 pub(crate) fn name(name: &str) -> Option<((usize, usize), Gives)> {

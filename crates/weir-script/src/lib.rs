@@ -60,8 +60,20 @@ pub struct Options {
     pub headers: Vec<String>,
     /// Settings of the `config` block by their names, as bpftrace has them in its environment.
     pub settings: Vec<(String, String)>,
-    /// What is of the kernel is checked, and left out of what is compiled; else it is refused.
-    pub checks_kernel: bool,
+    /// What becomes of what is the kernel's.
+    pub kernel: Kernel,
+}
+
+/// What becomes of probes of the kernel's, and of what only programs there have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kernel {
+    /// It is refused: programs run in processes.
+    #[default]
+    Refused,
+    /// It is checked, and left out of what is compiled.
+    Checked,
+    /// It runs, as far as weir has it.
+    Runs,
 }
 
 impl Default for Options {
@@ -76,7 +88,7 @@ impl Default for Options {
             has_truths: false,
             headers: Vec::new(),
             settings: Vec::new(),
-            checks_kernel: false,
+            kernel: Kernel::default(),
         }
     }
 }

@@ -39,30 +39,34 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
 const STACKS: &str =
     "weir takes no stacks of the kernel, with `--engine kernel` neither; `ustack` is that of the process";
 const KERNEL_PROBES: &str = "weir traces functions of processes: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`; `--dry-run` checks the rest of a script";
+const IN_KERNEL: &str =
+    "it runs in the kernel: `weir --engine kernel`; without that, `--dry-run` checks the script";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
 const KERNEL: &str =
     "it is of the kernel, whose memory weir reads with no engine, `--engine kernel` included";
+const TASK: &str =
+    "it is of the kernel: the clause of a `tracepoint`, `kprobe` or `profile` has it with `--engine kernel`";
 const PARENT: &str = "the process does not know it without a system call; `cat(\"/proc/%d/stat\", pid)` prints what the kernel says of it";
 const ADDRESS: &str = "where a symbol lies is another place in each process; take its address from an argument or `reg(\"ip\")`";
 const UNSAFE: &str = "weir does not act on the system it observes";
 const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
 
 pub(crate) const UNSUPPORTED: &[Unsupported] = &[
-    row(Kind::Probe, "kprobe", KERNEL_PROBES),
-    row(Kind::Probe, "kretprobe", KERNEL_PROBES),
+    row(Kind::Probe, "kprobe", IN_KERNEL),
+    row(Kind::Probe, "kretprobe", IN_KERNEL),
     row(Kind::Probe, "fentry", KERNEL_PROBES),
     row(Kind::Probe, "fexit", KERNEL_PROBES),
-    row(Kind::Probe, "tracepoint", KERNEL_PROBES),
-    row(Kind::Probe, "rawtracepoint", KERNEL_PROBES),
-    row(Kind::Probe, "profile", KERNEL_PROBES),
-    row(Kind::Probe, "software", KERNEL_PROBES),
-    row(Kind::Probe, "hardware", KERNEL_PROBES),
+    row(Kind::Probe, "tracepoint", IN_KERNEL),
+    row(Kind::Probe, "rawtracepoint", IN_KERNEL),
+    row(Kind::Probe, "profile", IN_KERNEL),
+    row(Kind::Probe, "software", IN_KERNEL),
+    row(Kind::Probe, "hardware", IN_KERNEL),
     row(Kind::Probe, "watchpoint", KERNEL_PROBES),
     row(Kind::Probe, "iter", KERNEL_PROBES),
     row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
     row(Kind::Builtin, "ctx", KERNEL),
-    row(Kind::Builtin, "curtask", KERNEL),
+    row(Kind::Builtin, "curtask", TASK),
     row(Kind::Builtin, "ppid", PARENT),
     row(Kind::Builtin, "kstack", STACKS),
     row(Kind::Builtin, "stack", STACKS),

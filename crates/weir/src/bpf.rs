@@ -98,6 +98,7 @@ fn object_file(compiled: Compiled) -> ObjectFile {
             | Trigger::End
             | Trigger::Interval { .. }
             | Trigger::Asked { .. }
+            | Trigger::Kernel { .. }
             | Trigger::Filter => continue,
         };
         if let [SiteSpec { binary, function, address: None, .. }] = trigger.sites() {

@@ -1,7 +1,7 @@
 //! The words that the other files write with: registers, labels, objects, moves, calls, bytes.
 
-use weir_ebpf::HelperId;
 use weir_ebpf::insn::{alu, jmp, size};
+use weir_ebpf::{HelperId, helper};
 use weir_ir::Value;
 
 use super::{Held, Lower};
@@ -41,6 +41,17 @@ impl Lower<'_> {
     pub(super) fn object_in(&mut self, bytes: u32, area: Area) -> ObjectId {
         self.objects.push(Object { bytes, area });
         ObjectId(self.objects.len() as u32 - 1)
+    }
+
+    /// What reads memory. At an event of the kernel's an address may be of either side, and says itself of which: on the machines that weir
+    /// knows they have no addresses in common.
+    pub(super) fn reads(&self) -> HelperId {
+        if self.function.trigger.is_kernel() { helper::PROBE_READ } else { helper::PROBE_READ_USER }
+    }
+
+    /// The same up to a NUL.
+    pub(super) fn reads_text(&self) -> HelperId {
+        if self.function.trigger.is_kernel() { helper::PROBE_READ_STR } else { helper::PROBE_READ_USER_STR }
     }
 
     pub(super) fn context(&mut self) -> Reg {

@@ -23,7 +23,9 @@ impl Lower<'_> {
             | Trigger::Interval { .. }
             | Trigger::Asked { .. }
             | Trigger::Filter => {}
-            Trigger::Uprobe { .. } | Trigger::Usdt { .. } => self.count_hit(program, HITS_ENTRIES),
+            Trigger::Uprobe { .. } | Trigger::Usdt { .. } | Trigger::Kernel { .. } => {
+                self.count_hit(program, HITS_ENTRIES)
+            }
             Trigger::Uretprobe { .. } => {
                 let at_return = self.at_return();
                 self.count_hit(program, HITS_ENTRIES);

@@ -8,7 +8,6 @@
 //! A text in the target is read in pieces onto the stack, 63 bytes and a NUL at a time. Both loops count down to 0, by which the
 //! verifier sees that they end.
 
-use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp, size};
 use weir_ir::{Automaton, Value};
 
@@ -100,7 +99,7 @@ impl Lower<'_> {
         let (again, read, next, end) = (self.label(), self.label(), self.label(), self.label());
         self.insts.push(Inst::Label(again));
         let arguments = [Arg::Object(piece), Arg::Imm(piece_bytes as i32), Arg::Reg(address)];
-        self.call(helper::PROBE_READ_USER_STR, &arguments);
+        self.call(self.reads_text(), &arguments);
         self.branch(jmp::JSGT, R0, Src::Imm(0), read);
         self.mov_imm(row, row_of(automaton, automaton.start) as i32);
         self.insts.push(Inst::Jump(end));

@@ -243,7 +243,7 @@ impl Lower<'_> {
             self.copy_declared(declared, bytes, to);
         } else if bytes > 0 {
             let address = self.arg(address);
-            self.call(helper::PROBE_READ_USER, &[Arg::Place(to), Arg::Imm(bytes as i32), address]);
+            self.call(self.reads(), &[Arg::Place(to), Arg::Imm(bytes as i32), address]);
         }
     }
 
@@ -255,7 +255,7 @@ impl Lower<'_> {
         self.branch(jmp::JEQ, pointer, Src::Imm(0), null);
         let to = self.place(cursor);
         let read = [Arg::Place(to), Arg::Imm(TEXT_READ_BYTES as i32), Arg::Reg(pointer)];
-        self.call(helper::PROBE_READ_USER_STR, &read);
+        self.call(self.reads_text(), &read);
         let bytes = self.copy_reg(R0);
         self.branch(jmp::JSLE, bytes, Src::Imm(0), fault);
         self.branch(jmp::JLE, bytes, Src::Imm(TEXT_BYTES_MAX as i32), whole);
@@ -304,7 +304,7 @@ impl Lower<'_> {
         let bytes = self.copy_reg(count);
         self.alu(alu::LSH, bytes, Src::Imm(element.trailing_zeros() as i32));
         let address = self.arg(address);
-        self.call(helper::PROBE_READ_USER, &[Arg::Place(to.plus(4)), Arg::Reg(bytes), address]);
+        self.call(self.reads(), &[Arg::Place(to.plus(4)), Arg::Reg(bytes), address]);
         self.branch(jmp::JNE, R0, Src::Imm(0), empty);
         self.store_word(to, Src::Reg(count));
         self.alu(alu::ADD, bytes, Src::Imm(4));

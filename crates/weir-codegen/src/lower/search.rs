@@ -4,7 +4,6 @@
 //! A search takes a round of a `may_goto` for each byte that it looks at: what bounds it for a verifier is that, and what bounds it in
 //! fact are the lengths of both texts. Memory that is written at an offset that is known only then is scratch memory.
 
-use weir_ebpf::helper;
 use weir_ebpf::insn::{alu, jmp, size};
 use weir_ir::Value;
 
@@ -157,7 +156,7 @@ impl<'a> Lower<'a> {
         self.insts.push(Inst::Label(again));
         self.branch(jmp::JGE, used, Src::Imm(room as i32), end);
         self.zero(Place::Object(pointer, 0), 8);
-        self.call(helper::PROBE_READ_USER, &[Arg::Object(pointer), Arg::Imm(8), Arg::Reg(from)]);
+        self.call(self.reads(), &[Arg::Object(pointer), Arg::Imm(8), Arg::Reg(from)]);
         self.branch(jmp::JNE, R0, Src::Imm(0), end);
         let text = self.fresh();
         self.load(text, Place::Object(pointer, 0));
@@ -165,7 +164,7 @@ impl<'a> Lower<'a> {
         self.address(to, Place::Object(out, 8));
         self.alu(alu::ADD, to, Src::Reg(used));
         let read = [Arg::Reg(to), Arg::Imm(each as i32), Arg::Reg(text)];
-        self.call(helper::PROBE_READ_USER_STR, &read);
+        self.call(self.reads_text(), &read);
         self.branch(jmp::JSLE, R0, Src::Imm(0), end);
         self.branch(jmp::JLE, R0, Src::Imm(each as i32), fits);
         self.mov_imm(R0, each as i32);

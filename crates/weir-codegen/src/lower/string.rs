@@ -59,7 +59,7 @@ impl<'a> Lower<'a> {
                     Src::Imm(imm) => Arg::Imm(imm),
                     Src::Reg(reg) => Arg::Reg(reg),
                 };
-                self.call(helper::PROBE_READ_USER, &[Arg::Place(to), size, address]);
+                self.call(self.reads(), &[Arg::Place(to), size, address]);
             }
             other => unreachable!("{other:?} gives no string that is computed late"),
         }
@@ -72,7 +72,7 @@ impl<'a> Lower<'a> {
             Src::Imm(imm) => Arg::Imm(imm),
             Src::Reg(reg) => Arg::Reg(reg),
         };
-        self.call(helper::PROBE_READ_USER_STR, &[Arg::Place(to), size, address]);
+        self.call(self.reads_text(), &[Arg::Place(to), size, address]);
     }
 
     /// The lesser of an unsigned integer and `most`, as the verifier must see.

@@ -12,8 +12,9 @@ use weir_source::Span;
 use super::scan::{Token, scan};
 use crate::check::{check_lhist, check_type};
 use crate::{
-    ActionId, Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, EventId, Function, Inst, MapId,
-    MissingProbes, Module, Op, SiteSpec, StaticSpec, Terminator, Trigger, Value, limits,
+    ActionId, Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Counter, EventId, Function, Inst,
+    KernelPlace, KernelSite, MapId, MissingProbes, Module, Op, SiteSpec, StaticSpec, Terminator, Trigger,
+    Value, limits,
 };
 
 /// Why a text is not a module.
@@ -273,6 +274,7 @@ impl<'a> Parser<'a> {
             "uretprobe" => Trigger::Uretprobe { sites: Vec::new() },
             "session" => Trigger::Session { sites: Vec::new() },
             "usdt" => Trigger::Usdt { sites: Vec::new() },
+            "kernel" => Trigger::Kernel { sites: Vec::new() },
             "filter" => Trigger::Filter,
             other => match Asked::NAMES.iter().find(|(_, name)| *name == other) {
                 Some((by, _)) => Trigger::Asked { by: *by },
@@ -322,6 +324,29 @@ impl<'a> Parser<'a> {
         Ok(StaticSpec { binary, provider, name, address, semaphore, cookie, by_pattern })
     }
 
+    fn kernel_site(&mut self) -> Result<KernelSite> {
+        let place = match self.word()? {
+            "tracepoint" => KernelPlace::Tracepoint { subsystem: self.text()?, name: self.text()? },
+            "raw_tracepoint" => KernelPlace::RawTracepoint { name: self.text()? },
+            "function" => {
+                let (name, offset) = (self.text()?, self.number()?);
+                let is_return = match self.word()? {
+                    "entry" => false,
+                    "return" => true,
+                    other => return Err(self.error(format!("`{other}` is no end of a function"))),
+                };
+                KernelPlace::Function { name, offset, is_return }
+            }
+            "clock" => KernelPlace::Clock { period_ns: self.number()? },
+            "counter" => {
+                let counter = Counter { kind: self.number()?, config: self.number()? };
+                KernelPlace::Counter { counter, count: self.number()? }
+            }
+            other => return Err(self.error(format!("`{other}` is no place of the kernel"))),
+        };
+        Ok(KernelSite { place, cookie: self.number()? })
+    }
+
     fn by_pattern(&mut self) -> bool {
         let is_there = self.peek_word() == Some("by_pattern");
         self.at += usize::from(is_there);
@@ -337,6 +362,7 @@ impl<'a> Parser<'a> {
                         sites.push(self.site()?);
                     }
                     Trigger::Usdt { sites } => sites.push(self.static_site()?),
+                    Trigger::Kernel { sites } => sites.push(self.kernel_site()?),
                     _ => return Err(self.error("a site of a function that has none")),
                 }
             }
@@ -452,6 +478,7 @@ impl<'a> Parser<'a> {
             "arg" => Ok(Op::Builtin(Builtin::Arg(self.number()?))),
             "farg" => Ok(Op::Builtin(Builtin::Float(self.number()?))),
             "slot" => Ok(Op::Builtin(Builtin::Slot(self.number()?))),
+            "field" => Ok(Op::Builtin(Builtin::Field { offset: self.number()?, bytes: self.number()? })),
             "reg" => Ok(Op::Builtin(Builtin::Register(self.number()?))),
             "read_int" => {
                 let bytes = self.number()?;

@@ -5,8 +5,8 @@ use std::fmt::{Display, Formatter, Result as FmtResult, Write};
 use weir_event::{Action, Field, MapSchema, MapValue, PrintTo, Schema, Type, Word, schema};
 
 use crate::{
-    Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, MapId, MissingProbes, Module, Op,
-    Terminator, Trigger, Value,
+    Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Counter, Function, KernelPlace, KernelSite,
+    MapId, MissingProbes, Module, Op, Terminator, Trigger, Value,
 };
 
 /// The text form of `module`; see the module's header.
@@ -144,6 +144,7 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
         Trigger::Uretprobe { .. } => out.write_str("uretprobe")?,
         Trigger::Session { .. } => out.write_str("session")?,
         Trigger::Usdt { .. } => out.write_str("usdt")?,
+        Trigger::Kernel { .. } => out.write_str("kernel")?,
         Trigger::Filter => out.write_str("filter")?,
     }
     writeln!(out, " span {} {} {{", function.span.start, function.span.end)?;
@@ -168,6 +169,26 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
                 out.write_str(" by_pattern")?;
             }
             out.write_char('\n')?;
+        }
+    }
+    if let Trigger::Kernel { sites } = &function.trigger {
+        for KernelSite { place, cookie } in sites {
+            out.write_str("  site ")?;
+            match place {
+                KernelPlace::Tracepoint { subsystem, name } => {
+                    write!(out, "tracepoint {} {}", Quoted(subsystem), Quoted(name))?;
+                }
+                KernelPlace::RawTracepoint { name } => write!(out, "raw_tracepoint {}", Quoted(name))?,
+                KernelPlace::Function { name, offset, is_return } => {
+                    let end = if *is_return { "return" } else { "entry" };
+                    write!(out, "function {} {offset} {end}", Quoted(name))?;
+                }
+                KernelPlace::Clock { period_ns } => write!(out, "clock {period_ns}")?,
+                KernelPlace::Counter { counter: Counter { kind, config }, count } => {
+                    write!(out, "counter {kind} {config} {count}")?;
+                }
+            }
+            writeln!(out, " {cookie}")?;
         }
     }
     let defined = defined_values(function);
@@ -240,6 +261,7 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         Op::Builtin(Builtin::Arg(n)) => write!(out, "arg {n}"),
         Op::Builtin(Builtin::Float(n)) => write!(out, "farg {n}"),
         Op::Builtin(Builtin::Slot(n)) => write!(out, "slot {n}"),
+        Op::Builtin(Builtin::Field { offset, bytes }) => write!(out, "field {offset} {bytes}"),
         Op::Builtin(Builtin::Register(n)) => write!(out, "reg {n}"),
         Op::Builtin(builtin) => out.write_str(name_in(&Builtin::NAMES, builtin)),
         Op::Bin(op, a, b) => write!(out, "{} {}, {}", name_in(&BinOp::NAMES, op), Shown(a), Shown(b)),

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use weir_codegen::Compiled;
 use weir_ebpf::elf::ObjectFile;
-use weir_ir::Trigger;
-use weir_kernel::{Called, End, Features, KernelError, Maps, Probe};
+use weir_ir::{Counter, KernelPlace, Trigger};
+use weir_kernel::{AtEvent, Called, End, Event, Features, KernelError, Link, Maps, Probe};
 
 use crate::clock::now_ns;
 use crate::controller::Caller;
@@ -66,7 +66,57 @@ fn ends(trigger: &Trigger, features: Features) -> &'static [End] {
         | Trigger::End
         | Trigger::Interval { .. }
         | Trigger::Asked { .. }
+        | Trigger::Kernel { .. }
         | Trigger::Filter => &[],
+    }
+}
+
+/// Programs at events of the kernel's, and what attaches them.
+#[derive(Default)]
+pub(super) struct AtEvents {
+    programs: Vec<AtEvent>,
+    links: Vec<Link>,
+}
+
+impl AtEvents {
+    /// Attaches each program to all its places, or none.
+    pub(super) fn attach(compiled: &Compiled, maps: &Maps) -> Result<AtEvents, Failure> {
+        let mut all = AtEvents::default();
+        for (program, trigger) in compiled.object.programs.iter().zip(&compiled.triggers) {
+            let Trigger::Kernel { sites } = trigger else { continue };
+            let Some(first) = sites.first() else { continue };
+            let loaded = AtEvent::load(program, maps, &event(&first.place))?;
+            for site in sites {
+                all.links.push(loaded.attach(&event(&site.place), site.cookie)?);
+            }
+            all.programs.push(loaded);
+        }
+        Ok(all)
+    }
+
+    pub(super) fn let_go(&mut self) {
+        self.links.clear();
+    }
+
+    /// How many places.
+    pub(super) fn places(&self) -> usize {
+        self.links.len()
+    }
+
+    pub(super) fn missed(&self) -> u64 {
+        self.programs.iter().map(AtEvent::missed).sum()
+    }
+}
+
+fn event(place: &KernelPlace) -> Event {
+    match place.clone() {
+        KernelPlace::Tracepoint { subsystem, name } => Event::Tracepoint { subsystem, name },
+        KernelPlace::RawTracepoint { name } => Event::RawTracepoint { name },
+        KernelPlace::Function { name, offset, is_return } => Event::Function { name, offset, is_return },
+        KernelPlace::Clock { period_ns } => Event::Clock { period_ns },
+        KernelPlace::Counter { counter: Counter { kind, config }, count } => {
+            Event::Counter { kind, config, count }
+        }
     }
 }
 

@@ -269,8 +269,10 @@ fn examples_of_the_docs_print_what_they_say() {
                 }
                 "bpftrace" => {
                     let source = SourceFile { name: "example".into(), text: body.clone() };
-                    let options =
-                        weir_script::Options { checks_kernel: true, ..weir_script::Options::default() };
+                    let options = weir_script::Options {
+                        kernel: weir_script::Kernel::Checked,
+                        ..weir_script::Options::default()
+                    };
                     let world = binaries(None).expect("this machine's files");
                     if let Err(failure) = stages::front(&source, &options, &world, &mut |_| ()) {
                         wrong += &format!("{}: {body}{failure:?}\n", file.display());

@@ -13,6 +13,8 @@ use weir_symbols::pattern;
 
 /// Where tracefs is mounted: by itself, or in debugfs as it once was.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// A string or an array that lies elsewhere in the record.
+const ELSEWHERE: &str = "__data_loc";
 /// Steps along pointers, arrays and members without names.
 const DEPTH_MAX: usize = 32;
 /// Tracepoints of one pattern.
@@ -281,10 +283,12 @@ fn fields(text: &str, kernel: Option<&KernelTypes>, types: &mut CTypes) -> (Vec<
             None => (declaration.as_str(), None),
         };
         let Some(end) = declaration.rfind([' ', '*']) else { continue };
-        let (ty, name) = declaration.split_at(end + 1);
-        let ty = field_type(ty, elements, (size, sign == 1), kernel, types);
+        let (text, name) = declaration.split_at(end + 1);
+        let ty = field_type(text, elements, (size, sign == 1), kernel, types);
         bytes = bytes.max(offset.saturating_add(size));
-        members.push(Member { name: name.to_owned(), ty, offset, bits: None });
+        // The lower half of the word says how far it lies from the record's start.
+        let bits = text.starts_with(ELSEWHERE).then_some(Bits { shift: 0, width: 16 });
+        members.push(Member { name: name.to_owned(), ty, offset, bits });
     }
     (members, bytes)
 }
@@ -298,9 +302,9 @@ fn field_type(
     types: &mut CTypes,
 ) -> TypeId {
     let char = types.add(CType::Int { bytes: 1, signed: true, is_char: true });
-    // Of a string or an array elsewhere in the record: bpftrace gives its address.
-    let is_elsewhere = text.starts_with("__data_loc") || text.starts_with("__rel_loc");
-    let words = text.trim_start_matches("__data_loc").trim_start_matches("__rel_loc");
+    // bpftrace gives the address of what it is.
+    let is_elsewhere = text.starts_with(ELSEWHERE);
+    let words = text.trim_start_matches(ELSEWHERE);
     let pointers = words.matches('*').count();
     let named: Vec<&str> = words
         .split([' ', '*'])

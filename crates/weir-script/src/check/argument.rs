@@ -206,6 +206,7 @@ impl Shapes {
             probe_site: None,
             arguments: shape.arguments,
             fields: shape.fields,
+            kernel_fields: BTreeMap::new(),
         })
     }
 }

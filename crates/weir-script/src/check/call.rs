@@ -113,6 +113,9 @@ impl Checker<'_> {
 
     fn reg(&mut self, call: &Expr, args: &[Expr]) -> Ty {
         self.in_target("reg", call.span);
+        if !self.has_kernel_registers(call.span) {
+            return Ty::Unknown;
+        }
         let names = || weir_ir::isa::native::REGISTERS.iter().map(|(name, _)| *name);
         let Some(name) = constant_string(&args[0], self.known) else {
             let message = "the name of a register must be a string literal";

@@ -444,6 +444,7 @@ impl Checker<'_> {
             self.warning(span, "weir starts no command, and `cpid` is 0", hint);
         }
         if row.name == "func" && self.kernel_events.contains_key(&self.clause) {
+            self.checked_alone(span, "`func` at a probe of the kernel's", "`probe` names it");
             // A symbol, as `ksym` gives it.
             return Ty::Value(Type::Usym);
         }

@@ -1,16 +1,20 @@
 //! Clauses with probes of the kernel: what they have of arguments and fields, and names that only they may use.
 //!
-//! All of it is gathered ([`Checker::of_kernel`]), since it is refused where the script is to run.
+//! What does not run where the script is to run is gathered ([`Checker::of_kernel`]): it is refused, or left out.
 
-use weir_event::Type;
-use weir_event::ctype::{CType, CTypes, TypeId};
-use weir_ir::{FoundTracepoint, WorldError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
+use weir_event::ctype::{CType, CTypes, Member, TypeId};
+use weir_event::{SiteName, Type};
+use weir_ir::{FoundTracepoint, KernelPlace, KernelSite, Trigger, WorldError};
 use weir_source::{Diagnostic, Span, nearest};
 
-use crate::ast::{Clause, Expr, ExprKind, Name};
+use crate::Kernel;
+use crate::ast::{Clause, Expr, ExprKind, Name, Probe};
 use crate::attach::{self, Attach};
 use crate::check::memory::Place;
-use crate::check::{Checker, stack_form};
+use crate::check::{Checker, Target, stack_form};
 use crate::kernel::{self, Gives, Point};
 use crate::types::Ty;
 use crate::unsupported::{self, Kind};
@@ -48,14 +52,30 @@ pub(super) fn has_no_arguments(attach: &Attach) -> bool {
     matches!(attach, Attach::Returns(_) | Attach::Kernel { point: Point::Function { is_return: true }, .. })
 }
 
+impl Target {
+    /// Whether it may be at that place too, where what the clause uses lies so.
+    fn takes(&self, place: &KernelPlace, fields: &BTreeMap<String, Member>) -> bool {
+        let is_of_kind = |site: &KernelSite| {
+            let is_return =
+                |place: &KernelPlace| matches!(place, KernelPlace::Function { is_return: true, .. });
+            mem::discriminant(&site.place) == mem::discriminant(place)
+                && is_return(&site.place) == is_return(place)
+        };
+        let Trigger::Kernel { sites } = &self.trigger else { return false };
+        sites.first().is_some_and(is_of_kind) && self.kernel_fields == *fields
+    }
+}
+
 impl Checker<'_> {
     /// Notes which of a clause's probes are of the kernel, and what they have.
     pub(super) fn enter_kernel(&mut self, clause: &Clause, attached: &[(usize, Attach)]) {
         let mut events = Vec::new();
         for (index, attach) in attached {
-            let Attach::Kernel { kind, point } = attach else { continue };
+            let Attach::Kernel { kind, point, places } = attach else { continue };
             let probe = &clause.probes[*index];
-            self.is_of_kernel(&[Kind::Probe], kind, probe.span);
+            if self.kernel != Kernel::Runs || places.is_empty() {
+                self.is_of_kernel(&[Kind::Probe], kind, probe.span);
+            }
             if !self.kernel_events.contains_key(&self.clause) {
                 let written = attach::display(probe, attach);
                 events.extend(self.events_of(&written, kind, point, probe.span));
@@ -129,6 +149,7 @@ impl Checker<'_> {
         if !self.is_at_entry("args", expr.span) {
             return Ty::Unknown;
         }
+        self.used.entry(self.clause).or_default().fields.insert(name.to_string());
         match field_of(&self.kernel_events[&self.clause], name, &self.types) {
             Ok(Some(id)) => self.loaded(Place { id, is_held: false }, expr),
             Ok(None) => Ty::Unknown,
@@ -154,6 +175,18 @@ impl Checker<'_> {
         false
     }
 
+    /// False, and an error, where a probe of the kernel gives its program no registers.
+    pub(super) fn has_kernel_registers(&mut self, span: Span) -> bool {
+        let events = self.kernel_events.get(&self.clause).into_iter().flatten();
+        let is_without = |event: &&Event| {
+            matches!(event.kind, "tracepoint" | "rawtracepoint" | "fentry" | "fexit" | "iter")
+        };
+        let Some(event) = { events }.find(is_without) else { return true };
+        let message = format!("`{}` has no registers", event.probe);
+        self.error(span, &message, "functions have: `kprobe`; and `profile`");
+        false
+    }
+
     /// What the clause's functions return, where that is known and the same of all.
     pub(super) fn kernel_result(&self) -> Option<TypeId> {
         let events = self.kernel_events.get(&self.clause)?;
@@ -169,7 +202,12 @@ impl Checker<'_> {
             true => [Kind::Builtin, Kind::Function],
             false => [Kind::Function, Kind::Builtin],
         };
-        self.is_of_kernel(&kinds, name, function.span);
+        if self.kernel != Kernel::Runs
+            || !self.kernel_events.contains_key(&self.clause)
+            || !kernel::runs(name)
+        {
+            self.is_of_kernel(&kinds, name, function.span);
+        }
         let types: Vec<Option<Type>> = match gives {
             Gives::Stack => Vec::new(),
             _ => args.iter().map(|arg| self.value(arg)).collect(),
@@ -186,7 +224,13 @@ impl Checker<'_> {
         Some(match gives {
             Gives::Nothing => Ty::None,
             Gives::Argument => types.into_iter().next().flatten().map_or(Ty::Unknown, Ty::Value),
-            Gives::Record(record) => self.pointer_to(record),
+            Gives::Record(record) => {
+                let ty = self.pointer_to(record);
+                if let Ty::Value(ty) = &ty {
+                    self.kernel_types.insert(name.to_string(), ty.clone());
+                }
+                ty
+            }
             Gives::Context => {
                 let events = self.kernel_events.get(&self.clause);
                 match events.and_then(|events| events.first()).map(|event| event.context.clone()) {
@@ -200,7 +244,66 @@ impl Checker<'_> {
 
     /// It is a name of the kernel's enumerations, in a clause of the kernel.
     pub(super) fn is_kernel_constant(&mut self, name: &str) -> bool {
-        self.kernel_events.contains_key(&self.clause) && self.world.kernel_constant(name).is_some()
+        if !self.kernel_events.contains_key(&self.clause) {
+            return false;
+        }
+        let value = self.world.kernel_constant(name);
+        self.kernel_constants.extend(value.map(|value| (name.to_string(), value)));
+        value.is_some()
+    }
+
+    /// The functions that a clause becomes for its probes of the kernel: one for all places that are given what it uses in the same way.
+    pub(super) fn kernel_targets(
+        &self,
+        (clause, attached): (usize, &[(usize, Attach)]),
+        probes: &[Probe],
+        used: &BTreeSet<String>,
+        sites: &mut Vec<SiteName>,
+    ) -> Vec<Target> {
+        let mut events = self.kernel_events.get(&clause).into_iter().flatten();
+        let mut targets: Vec<Target> = Vec::new();
+        for (index, attach) in attached {
+            let Attach::Kernel { places, .. } = attach else { continue };
+            let written = attach::display(&probes[*index], attach);
+            for place in places {
+                let event = events.next();
+                let fields = event.map_or_else(BTreeMap::new, |event| self.members(event, used));
+                let cookie = sites.len() as u64;
+                let site = KernelSite { place: place.clone(), cookie };
+                // One tracepoint of many that a pattern means has a name of its own.
+                let probe = event.map_or_else(|| written.clone(), |event| event.probe.clone());
+                sites.push(SiteName { probe, func: String::new() });
+                let is_raw = matches!(place, KernelPlace::RawTracepoint { .. });
+                let same = targets.iter_mut().find(|target| target.takes(place, &fields)).filter(|_| !is_raw);
+                match same {
+                    Some(Target { name, trigger: Trigger::Kernel { sites }, .. }) => {
+                        if !name.split(',').any(|known| known == written) {
+                            name.push(',');
+                            name.push_str(&written);
+                        }
+                        sites.push(site);
+                    }
+                    _ => targets.push(Target {
+                        name: written.clone(),
+                        trigger: Trigger::Kernel { sites: vec![site] },
+                        // Not every kernel gives programs of raw tracepoints an attach cookie.
+                        probe_site: is_raw.then_some(cookie),
+                        arguments: BTreeMap::new(),
+                        fields: BTreeMap::new(),
+                        kernel_fields: fields,
+                    }),
+                }
+            }
+        }
+        targets
+    }
+
+    fn members(&self, event: &Event, used: &BTreeSet<String>) -> BTreeMap<String, Member> {
+        let Some(CType::Record(record)) = event.fields.map(|fields| self.types.get(fields)) else {
+            return BTreeMap::new();
+        };
+        let member = |name: &String| Some((name.clone(), record.member(&self.types, name)?));
+        used.iter().filter_map(member).collect()
     }
 
     fn pointer_to(&mut self, record: &str) -> Ty {

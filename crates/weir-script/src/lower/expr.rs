@@ -1,7 +1,7 @@
 //! Expressions and conditions.
 
 use weir_event::Type;
-use weir_ir::{Asked, BinOp, Builtin, CmpOp, FoundArgument, MapId, Op, Trigger, Value};
+use weir_ir::{Asked, BinOp, Builtin, CmpOp, FoundArgument, KernelPlace, MapId, Op, Trigger, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
@@ -57,6 +57,15 @@ fn kind_of(trigger: &Trigger) -> &'static str {
         },
         Trigger::Uretprobe { .. } => "uretprobe",
         Trigger::Usdt { .. } => "usdt",
+        Trigger::Kernel { sites } => match sites.first().map(|site| &site.place) {
+            Some(KernelPlace::Tracepoint { .. }) => "tracepoint",
+            Some(KernelPlace::RawTracepoint { .. }) => "rawtracepoint",
+            Some(KernelPlace::Function { is_return: false, .. }) => "kprobe",
+            Some(KernelPlace::Function { is_return: true, .. }) => "kretprobe",
+            Some(KernelPlace::Clock { .. }) => "profile",
+            Some(KernelPlace::Counter { counter, .. }) if counter.kind == 0 => "hardware",
+            Some(KernelPlace::Counter { .. }) | None => "software",
+        },
         Trigger::Uprobe { .. } | Trigger::Session { .. } | Trigger::Filter => "uprobe",
     }
 }
@@ -165,6 +174,9 @@ impl Lowering<'_> {
     }
 
     fn field(&mut self, expr: &Expr, name: &str) -> Operand {
+        if let Some(place) = self.kernel_field(name) {
+            return self.load(place);
+        }
         // SANITY: the check refuses a field that the clause's events have not.
         let argument = self.target.fields.get(name).cloned().expect("a checked field is there");
         let operand = self.static_argument(&argument);
@@ -208,6 +220,12 @@ impl Lowering<'_> {
     }
 
     pub(super) fn builtin(&mut self, name: &str) -> Operand {
+        if let Some(ty) = self.checked.kernel_types.get(name) {
+            return Operand::one(self.blocks.value(Op::Builtin(Builtin::Task), Type::U64), ty.clone());
+        }
+        if let Some(value) = self.checked.kernel_constants.get(name) {
+            return self.int(*value, Type::I64);
+        }
         // SANITY: the check refuses a name that is no builtin.
         let row = builtin::variable(name).expect("a checked name is a builtin");
         if let Builtin::Arg(index) = row.ir
@@ -218,7 +236,14 @@ impl Lowering<'_> {
         if name == builtin::PROBE_TYPE {
             return self.string(kind_of(&self.target.trigger), Some(&row.ty));
         }
+        let is_raw = || {
+            let Trigger::Kernel { sites } = &self.target.trigger else { return false };
+            matches!(sites.first().map(|site| &site.place), Some(KernelPlace::RawTracepoint { .. }))
+        };
         let op = match (row.ir, self.target.probe_site) {
+            (Builtin::Arg(number), _) if is_raw() => {
+                Op::Builtin(Builtin::Field { offset: 8 * u16::from(number), bytes: 8 })
+            }
             (Builtin::Probe, Some(site)) => Op::Int(site as i64),
             (Builtin::Command, _) if !self.checked.known.has_command => Op::Int(0),
             (ir, _) => Op::Builtin(ir),

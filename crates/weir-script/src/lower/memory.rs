@@ -3,9 +3,9 @@
 //! A place is an address and how far what is meant lies from it: offsets of members and elements that are known now are added up, so
 //! that each pointer of a chain takes one read, and what is read is no wider than its type. A read that cannot be is 0 or "", and counted.
 
-use weir_event::ctype::{Bits, CType, CTypes, TypeId};
+use weir_event::ctype::{Bits, CType, CTypes, Member, TypeId};
 use weir_event::{Type, Word};
-use weir_ir::{BinOp, CmpOp, Op, Value};
+use weir_ir::{BinOp, Builtin, CmpOp, Op, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeName};
 use crate::check::constant;
@@ -17,24 +17,38 @@ use weir_header::Named;
 /// Something that has bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Its address, or where it is a part of an object, that.
+    /// Its address, or what it is a part of.
     base: Value,
-    is_held: bool,
+    of: Of,
     /// From there, in bytes.
     offset: i64,
     pub(super) ty: TypeId,
     bits: Option<Bits>,
 }
 
+/// What a place is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Memory,
+    /// An object that the script holds.
+    Held,
+    /// What a program in the kernel is given, whose address it is.
+    Context,
+}
+
 impl Place {
+    fn at(base: Value, ty: TypeId) -> Place {
+        Place { base, of: Of::Memory, offset: 0, ty, bits: None }
+    }
+
     /// All of an object.
     pub(super) fn held(base: Value, ty: TypeId) -> Place {
-        Place { base, is_held: true, offset: 0, ty, bits: None }
+        Place { of: Of::Held, ..Place::at(base, ty) }
     }
 
     /// The script holds it.
     pub(super) fn is_held(self) -> bool {
-        self.is_held
+        self.of == Of::Held
     }
 
     /// So many bytes further on.
@@ -85,7 +99,17 @@ impl Lowering<'_> {
 
     /// It lies in memory, or in a value as in memory.
     pub(super) fn is_place(&self, expr: &Expr) -> bool {
-        expr.is_place() && !self.checked.parts.contains_key(&expr.span)
+        let is_field =
+            || matches!(&expr.kind, ExprKind::Field(name) if self.target.kernel_fields.contains_key(name));
+        expr.is_place() && !self.checked.parts.contains_key(&expr.span) || is_field()
+    }
+
+    /// `args.name` of an event of the kernel's.
+    pub(super) fn kernel_field(&mut self, name: &str) -> Option<Place> {
+        let Member { ty, offset, bits, .. } = self.target.kernel_fields.get(name).cloned()?;
+        let base = self.blocks.value(Op::Builtin(Builtin::Context), Type::U64);
+        let place = Place { of: Of::Context, offset: offset.into(), ..Place::at(base, ty) };
+        Some(Place { bits, ..place })
     }
 
     fn types(&self) -> &CTypes {
@@ -109,8 +133,10 @@ impl Lowering<'_> {
         match &expr.kind {
             ExprKind::Deref(of) if let Some(ty) = self.checked.type_ids.get(&expr.span.start) => {
                 let base = self.expr(of).value();
-                Place { base, is_held: false, offset: 0, ty: *ty, bits: None }
+                Place::at(base, *ty)
             }
+            // SANITY: only a field of the kernel's is a place.
+            ExprKind::Field(name) => self.kernel_field(name).expect("a field that is a place is there"),
             ExprKind::Deref(of) => {
                 let (place, is_pointee) = self.source(of);
                 match *self.types().get(place.ty) {
@@ -149,7 +175,7 @@ impl Lowering<'_> {
             return match *self.types().get(place.ty) {
                 CType::Pointer(ty) => {
                     let base = self.load(place).value();
-                    (Place { base, is_held: false, offset: 0, ty, bits: None }, true)
+                    (Place::at(base, ty), true)
                 }
                 _ => (place, false),
             };
@@ -160,7 +186,8 @@ impl Lowering<'_> {
             Type::Object { ty, .. } => (ty, true),
             other => unreachable!("the check wants a pointer or a record, not {other:?}"),
         };
-        (Place { base: operand.value(), is_held, offset: 0, ty, bits: None }, !is_held)
+        let base = operand.value();
+        (if is_held { Place::held(base, ty) } else { Place::at(base, ty) }, !is_held)
     }
 
     /// An element of those that begin at `place`. One past the last of `count`, if that is known, lies at no address.
@@ -181,7 +208,9 @@ impl Lowering<'_> {
             let mask = self.blocks.value(Op::Bin(BinOp::Sub, zero, is_inside), Type::U64);
             base = self.blocks.value(Op::Bin(BinOp::And, base, mask), Type::U64);
         }
-        Place { base, offset: 0, ..place }
+        // What is given to a program is read at places that are known beforehand, else as memory.
+        let of = if place.of == Of::Context { Of::Memory } else { place.of };
+        Place { base, of, offset: 0, ..place }
     }
 
     fn scaled(&mut self, value: Value, by: i64) -> Value {
@@ -205,6 +234,12 @@ impl Lowering<'_> {
         let (bytes, signed) = match ty {
             CType::Int { bytes, signed, .. } => (bytes, signed),
             CType::Enum(of) => (of.bytes, of.signed),
+            // In the record, at so many bytes from its start as the lower half of a word says: the upper half is the length.
+            CType::Pointer(to) if place.bits.is_some() => {
+                let distance = self.integer_at(place, 2, Type::U64);
+                let address = self.blocks.value(Op::Bin(BinOp::Add, place.base, distance), Type::U64);
+                return Operand::one(address, Type::Pointer(to));
+            }
             CType::Pointer(to) => {
                 return Operand::one(self.integer_at(place, 8, Type::U64), Type::Pointer(to));
             }
@@ -227,9 +262,12 @@ impl Lowering<'_> {
 
     /// An integer of so many bytes, extended with zeros.
     pub(super) fn integer_at(&mut self, place: Place, bytes: u8, ty: Type) -> Value {
-        let op = match place.is_held {
-            true => Op::Part { of: place.base, offset: place.offset as u32, bytes: bytes.into() },
-            false => Op::ReadInt { address: self.moved(place.base, place.offset), bytes },
+        let offset = u16::try_from(place.offset).ok().filter(|offset| offset.is_multiple_of(bytes.into()));
+        let op = match (place.of, offset) {
+            (Of::Held, _) => Op::Part { of: place.base, offset: place.offset as u32, bytes: bytes.into() },
+            // The kernel keeps the first word to itself.
+            (Of::Context, Some(offset @ 8..)) => Op::Builtin(Builtin::Field { offset, bytes }),
+            _ => Op::ReadInt { address: self.moved(place.base, place.offset), bytes },
         };
         self.blocks.value(op, ty)
     }
@@ -244,7 +282,7 @@ impl Lowering<'_> {
         // SANITY: the check refuses one without bytes.
         let bytes = self.types().bytes(place.ty).expect("a checked object has a size");
         let ty = Type::Object { ty: place.ty, bytes: bytes.next_multiple_of(8) };
-        let op = match place.is_held {
+        let op = match place.is_held() {
             true => Op::Part { of: place.base, offset: place.offset as u32, bytes },
             false => Op::ReadBytes { address: self.moved(place.base, place.offset), bytes, limit: None },
         };
@@ -276,7 +314,7 @@ impl Lowering<'_> {
     /// An array of so many characters.
     fn text(&mut self, place: Place, count: u32) -> Operand {
         let ty = types::text_of(count, self.checked.max_strlen);
-        let op = match place.is_held {
+        let op = match place.is_held() {
             true => {
                 let bytes = count.min(ty.bytes() - 1);
                 Op::Part { of: place.base, offset: place.offset as u32, bytes }
@@ -335,7 +373,7 @@ impl Lowering<'_> {
         }
         let place = self.place(expr);
         match self.types().get(place.ty) {
-            CType::Array { .. } if !place.is_held => {
+            CType::Array { .. } if !place.is_held() => {
                 Operand::one(self.moved(place.base, place.offset), Type::U64)
             }
             _ => self.load(place),

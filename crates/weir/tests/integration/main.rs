@@ -20,6 +20,7 @@ mod floats;
 mod fmt;
 mod follow;
 mod imports;
+mod kernel_events;
 mod language;
 mod lease;
 mod life;

@@ -91,7 +91,7 @@ impl World for Kernel {
 /// What checking the whole script says, or that it is sound.
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
-    let options = Options { checks_kernel: true, ..Options::default() };
+    let options = Options { kernel: weir_script::Kernel::Checked, ..Options::default() };
     let faults = match weir_script::compile(&source(text), &options, &Kernel) {
         Ok((_, warnings)) => warnings,
         Err(faults) => faults,
@@ -202,7 +202,7 @@ fn fields_and_arguments_have_the_types_that_the_kernel_says() {
 #[test]
 fn clauses_of_processes_are_compiled_beside_those_of_the_kernel() {
     let text = "BEGIN { @a = 1; } kprobe:f { @a = 2; @b = kstack; } uprobe:libc:malloc { @c = count(); } interval:s:1 { print(kaddr(\"x\")); }";
-    let options = Options { checks_kernel: true, ..Options::default() };
+    let options = Options { kernel: weir_script::Kernel::Checked, ..Options::default() };
     let (module, _) = weir_script::compile(&source(text), &options, &Kernel).unwrap();
     let names: Vec<&str> = module.functions.iter().map(|function| function.name.as_str()).collect();
     assert_eq!(names, ["BEGIN", "uprobe:libc:malloc"]);
@@ -223,4 +223,80 @@ fn what_is_of_the_kernel_is_refused_by_name_where_it_is_to_run() {
     );
     assert_eq!(refused("uprobe:libc:malloc { print(curtask); }"), [wanted("the builtin `curtask`")]);
     assert_eq!(refused("BEGIN { print(kaddr(\"x\")); }"), [wanted("the function `kaddr`")]);
+}
+
+/// The module of a script that runs in the kernel.
+#[track_caller]
+fn in_kernel(text: &str) -> String {
+    let options = Options { kernel: weir_script::Kernel::Runs, ..Options::default() };
+    let (module, _) =
+        weir_script::compile(&source(text), &options, &Kernel).unwrap_or_else(|faults| panic!("{faults:?}"));
+    weir_ir::check::check(&module).unwrap();
+    let printed = weir_ir::text::print(&module);
+    assert_eq!(weir_ir::text::parse(&printed).as_ref(), Ok(&module));
+    printed
+}
+
+#[test]
+fn probes_of_the_kernel_run_there() {
+    for (probe, site) in [
+        ("kprobe:vfs_read", "function \"vfs_read\" 0 entry"),
+        ("kprobe:vfs_read+4", "function \"vfs_read\" 4 entry"),
+        ("kprobe:ext4:ext4_sync_file", "function \"ext4:ext4_sync_file\" 0 entry"),
+        ("kretprobe:vfs_read", "function \"vfs_read\" 0 return"),
+        ("tracepoint:sched:sched_switch", "tracepoint \"sched\" \"sched_switch\""),
+        ("rawtracepoint:sched_switch", "raw_tracepoint \"sched_switch\""),
+        ("profile:hz:100", "clock 10000000"),
+        ("software:faults", "counter 1 2 100"),
+        ("software:cs:7", "counter 1 3 7"),
+        ("hardware:cache-misses:1000", "counter 0 3 1000"),
+    ] {
+        let module = in_kernel(&format!("{probe} /pid == 1/ {{ @[comm, probe, cpu] = count(); }}"));
+        assert!(
+            module.contains(&format!(" kernel span")) && module.contains(&format!("site {site} 0\n")),
+            "{module}"
+        );
+    }
+}
+
+#[test]
+fn what_the_kernel_gives_is_read_where_it_lies() {
+    let module = in_kernel("tracepoint:sched:sched_switch { @[args.prev_state] = count(); @p = args.pid; }");
+    assert!(module.contains("= field "), "{module}");
+    let module = in_kernel("rawtracepoint:x { @ = arg2; }");
+    assert!(module.contains("= field 16 8"), "{module}");
+    let module = in_kernel(
+        "kprobe:f { @ = curtask.pid; @name[curtask->comm] = count(); if (arg0 == TASK_DEAD) { @d = 1; } }",
+    );
+    assert!(module.contains("= task") && module.contains("= arg 0"), "{module}");
+}
+
+#[test]
+fn one_function_is_for_all_tracepoints_that_have_the_fields_in_the_same_place() {
+    let functions = |text: &str| in_kernel(text).matches("\nfn ").count();
+    assert_eq!(functions("tracepoint:sched:* { @[probe] = count(); }"), 1);
+    assert_eq!(functions("tracepoint:sched:* { @ = args.pid; }"), 1);
+    assert_eq!(functions("tracepoint:sched:sched_switch, kprobe:f { @ = count(); }"), 2);
+    assert_eq!(functions("kprobe:f, kretprobe:f { @ = count(); }"), 2);
+    assert_eq!(functions("rawtracepoint:a, rawtracepoint:b { @[probe] = count(); }"), 2);
+}
+
+#[test]
+fn what_weir_only_checks_is_refused_in_the_kernel_too() {
+    let refused = |text: &str| -> Vec<String> {
+        let options = Options { kernel: weir_script::Kernel::Runs, ..Options::default() };
+        let faults = weir_script::compile(&source(text), &options, &Kernel).expect_err(text);
+        faults.into_iter().map(|fault| fault.message).collect()
+    };
+    let not_yet = |what: &str| vec![format!("not supported by weir yet: {what}")];
+    assert_eq!(refused("fentry:wake_up { @ = 1; }"), not_yet("`fentry` probes"));
+    assert_eq!(refused("kprobe:vfs_* { @ = 1; }"), not_yet("`kprobe` probes"));
+    assert_eq!(refused("iter:task { @ = 1; }"), not_yet("`iter` probes"));
+    assert_eq!(refused("kprobe:f { @[kstack] = count(); }"), not_yet("the builtin `kstack`"));
+    assert_eq!(refused("kprobe:f { @[func] = count(); }"), not_yet("`func` at a probe of the kernel's"));
+    assert_eq!(refused("uprobe:libc:malloc { @ = curtask; }"), not_yet("the builtin `curtask`"));
+    assert_eq!(
+        refused("tracepoint:sched:sched_switch { @ = reg(\"ip\"); }"),
+        ["`tracepoint:sched:sched_switch` has no registers"]
+    );
 }

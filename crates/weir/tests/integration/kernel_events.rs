@@ -1,0 +1,177 @@
+//! `--engine kernel` at events that only the kernel sees: tracepoints, time, counters, beside probes of processes in one script.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use testkit::{skip, uprobe};
+
+/// A command that opens a file once, and the number of that process is that of the command.
+const OPENS: &str = "cat /etc/hostname";
+/// One that computes for a while.
+const COMPUTES: &str = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'";
+
+fn available() -> bool {
+    let kernel = testkit::kernel::available().map_err(|reason| reason.to_string());
+    let ready = kernel.and_then(|()| uprobe::mount_tracefs().map_err(|reason| reason.to_string()));
+    ready.map_err(|reason| skip::skip("kernel-events", reason)).is_ok()
+}
+
+fn weir(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap()
+}
+
+/// What a script prints in the kernel on a command.
+#[track_caller]
+fn printed(script: &str, command: &str) -> String {
+    let output = weir(&["-q", "--engine", "kernel", "-e", script, "-c", command]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{script}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn check(script: &str, command: &str, wanted: &[&str]) {
+    let printed = printed(script, command);
+    for line in wanted {
+        assert!(printed.lines().any(|found| found == *line), "{script}: no line {line:?} in {printed:?}");
+    }
+}
+
+/// The count that a script leaves in `@`.
+#[track_caller]
+fn count(script: &str, command: &str) -> u64 {
+    let printed = printed(script, command);
+    let line = printed.lines().find_map(|line| line.strip_prefix("@: ")?.parse().ok());
+    line.unwrap_or_else(|| panic!("{script}: {printed:?}"))
+}
+
+#[test]
+fn fields_of_tracepoints_are_read() {
+    if !available() {
+        return;
+    }
+    check(
+        "tracepoint:syscalls:sys_enter_openat /pid == cpid/ { @[str(args.filename), probe] = count(); }",
+        OPENS,
+        &["@[/etc/hostname, tracepoint:syscalls:sys_enter_openat]: 1"],
+    );
+    // Words of 4 bytes, with a sign.
+    check(
+        "tracepoint:syscalls:sys_enter_close /pid == cpid/ { @ = args.__syscall_nr; } tracepoint:syscalls:sys_exit_close /pid == cpid/ { @ret = args.ret; }",
+        OPENS,
+        &["@: 3", "@ret: 0"],
+    );
+    // An array, by a number that is known.
+    let closed = "tracepoint:raw_syscalls:sys_enter /pid == cpid && args.id == 3 && args.args[0] < 1024/ { @ = count(); }";
+    assert!(count(closed, OPENS) >= 3);
+    // Text elsewhere in the record, and in it.
+    check(
+        "tracepoint:sched:sched_process_exec /pid == cpid/ { @[str(args.filename), args.pid == pid] = count(); }",
+        "sh -c 'exec /bin/cat /etc/hostname'",
+        &["@[/bin/cat, 1]: 1"],
+    );
+    check(
+        "tracepoint:sched:sched_process_exit /pid == cpid/ { @[args.comm] = count(); }",
+        OPENS,
+        &["@[cat]: 1"],
+    );
+}
+
+#[test]
+fn a_pattern_of_tracepoints_is_one_program_or_as_many_as_there_are_layouts() {
+    if !available() {
+        return;
+    }
+    check(
+        "tracepoint:syscalls:sys_enter_open, tracepoint:syscalls:sys_enter_openat /pid == cpid/ { @[probe] = count(); @file[str(args.filename)] = count(); }",
+        OPENS,
+        &["@file[/etc/hostname]: 1"],
+    );
+}
+
+#[test]
+fn raw_tracepoints_have_their_arguments() {
+    if !available() {
+        return;
+    }
+    // openat.
+    let opened = count("rawtracepoint:sys_enter /pid == cpid && arg1 == 257/ { @ = count(); }", OPENS);
+    assert!(opened >= 1, "{opened}");
+}
+
+#[test]
+fn time_and_counters_are_sampled() {
+    if !available() {
+        return;
+    }
+    let samples = count("profile:hz:999 /pid == cpid/ { @ = count(); }", COMPUTES);
+    assert!(samples >= 5, "{samples}");
+    let faults = count("software:page-faults:1 /pid == cpid/ { @ = count(); }", OPENS);
+    assert!(faults >= 5, "{faults}");
+}
+
+#[test]
+fn memory_of_both_sides_is_read() {
+    if !available() {
+        return;
+    }
+    let printed = printed(
+        "tracepoint:syscalls:sys_enter_openat /pid == cpid && str(args.filename) == \"/etc/hostname\"/ \
+         { printf(\"%d %s %d\\n\", curtask->tgid == pid, curtask->comm, curtask->real_parent->tgid != pid); }",
+        OPENS,
+    );
+    assert!(printed.contains("1 cat 1\n"), "{printed}");
+}
+
+#[test]
+fn probes_of_the_kernel_and_of_processes_share_maps() {
+    if !available() {
+        return;
+    }
+    check(
+        "uprobe:libc:setlocale /pid == cpid/ { @seen[tid] = 1; } \
+         tracepoint:syscalls:sys_enter_openat /@seen[tid]/ { @after[str(args.filename)] = count(); } \
+         tracepoint:sched:sched_process_exit /@seen[tid]/ { delete(@seen[tid]); }",
+        OPENS,
+        &["@after[/etc/hostname]: 1"],
+    );
+}
+
+#[test]
+fn without_a_process_a_run_ends_when_the_script_says_so() {
+    if !available() {
+        return;
+    }
+    let script = "tracepoint:sched:sched_switch { @ = count(); } interval:ms:300 { exit(); }";
+    let output = weir(&["--engine", "kernel", "-e", script]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("Attaching 2 probes...\n") && said.contains("@: "), "{said}");
+}
+
+#[test]
+fn what_the_kernel_does_not_have_is_refused_by_name() {
+    if !available() {
+        return;
+    }
+    #[track_caller]
+    fn refused(script: &str, wanted: &str) {
+        let output = weir(&["--engine", "kernel", "-e", script, "-c", "true"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(wanted) && output.status.code() != Some(0), "{script}: {said}");
+    }
+    refused("tracepoint:sched:sched_swich { @ = count(); }", "did you mean sched_switch");
+    refused("tracepoint:sched:sched_switch { @ = args.prev_pidd; }", "did you mean `args.prev_pid`?");
+    refused("rawtracepoint:no_such_event { @ = count(); }", "the raw tracepoint no_such_event");
+    refused("tracepoint:sched:sched_switch { @ = arg0; }", "has no `arg0`");
+    if !Path::new("/sys/bus/event_source/devices/kprobe").exists() {
+        refused("kprobe:vfs_read { @ = count(); }", "this kernel has no kprobes");
+    }
+}
+
+#[test]
+fn without_the_engine_events_of_the_kernel_name_it() {
+    let output = weir(&["-e", "tracepoint:sched:sched_switch { @ = count(); }"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("weir --engine kernel"), "{said}");
+}
