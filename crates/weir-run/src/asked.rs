@@ -1,7 +1,7 @@
 //! A script's tests and benchmarks (`test:NAME`, `bench:NAME`), run in weir itself as machine code.
 //!
 //! In: a [`Run`] of which nothing else is wanted than what runs in weir. Out: each test with what it printed and whether it failed: it returned or exited with
-//! something else than 0, or reported an error; each benchmark with the time of a run. BEGIN runs before, END behind; maps are not printed, as in
+//! something else than 0, reported an error, or did not come to its end; each benchmark with the time of a run. BEGIN runs before, END behind; maps are not printed, as in
 //! bpftrace.
 
 use std::cell::RefCell;
@@ -119,14 +119,19 @@ impl Trial {
     /// Runs the test with that place in the list once.
     pub fn test(&mut self, index: usize) -> Result<Tested, Failure> {
         let program = self.load(index)?;
-        let errors = self.output.errors();
+        let (errors, cut) = (self.output.errors(), self.output.cut().0);
         let began = Instant::now();
         program.run(&mut Frame::default());
         let took = began.elapsed();
         self.read()?;
         let code = self.output.take_exit().unwrap_or(0);
-        let passed = code == 0 && self.output.errors() == errors;
-        Ok(Tested { passed, took, output: self.take_printed() })
+        let (now_cut, why) = self.output.cut();
+        let passed = code == 0 && self.output.errors() == errors && now_cut == cut;
+        let mut output = self.take_printed();
+        if now_cut != cut {
+            output.extend_from_slice(why.as_bytes());
+        }
+        Ok(Tested { passed, took, output })
     }
 
     /// Runs the benchmark with that place in the list for a while.
@@ -142,6 +147,9 @@ impl Trial {
             let took = time(&program, batch).as_nanos() as f64;
             self.discard()?;
             rounds.push((took - time(&empty, batch).as_nanos() as f64) / batch as f64);
+        }
+        if let (1.., why) = self.output.cut() {
+            return Err(Failure::Refused(anyhow!("bench:{}: {}", self.names[index].0, why.trim_end())));
         }
         rounds.sort_by(f64::total_cmp);
         Ok(Benched { ns: rounds[ROUNDS / 2].max(0.0), iterations: batch * ROUNDS as u64 })

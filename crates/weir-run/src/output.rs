@@ -102,6 +102,12 @@ impl Output {
         self.errors
     }
 
+    /// Of runs that a loop has ended so far, how many there are, and a line for each loop.
+    pub(crate) fn cut(&self) -> (u64, String) {
+        let lines = self.cut_loops().map(|(_, text)| text + "\n").collect();
+        (self.loops.values().sum(), lines)
+    }
+
     /// The run is to end with this code, unless the script has asked for another.
     pub(crate) fn ask_to_exit(&mut self, code: i64) {
         self.asked.get_or_insert(code);
@@ -275,7 +281,13 @@ impl Output {
                 "values did not fit into maps (max_map_keys), or met others there, and are lost".into(),
             ),
         ];
-        losses.extend(self.loops.iter().map(|((clause, line), &runs)| {
+        losses.extend(self.cut_loops());
+        losses.extend(self.symbols.losses());
+        losses
+    }
+
+    fn cut_loops(&self) -> impl Iterator<Item = (u64, String)> {
+        self.loops.iter().map(|((clause, line), &runs)| {
             let text = format!(
                 "runs of `{}` ended in the loop of line {line}, which had as many rounds as a run may have \
                  (`config = {{ max_loop_iterations = N }}`, N up to {})",
@@ -283,9 +295,7 @@ impl Output {
                 weir_ir::limits::LOOP_ITERATIONS_MAX
             );
             (runs, text)
-        }));
-        losses.extend(self.symbols.losses());
-        losses
+        })
     }
 
     /// The internal map of globals.

@@ -38,12 +38,25 @@ pub(super) fn feasible(plan: &Plan) -> Result<(), Failure> {
     hopeless(&plan.compiled, &plan.sites, &[], &Elsewhere::new())
 }
 
-/// The first program that cannot run at one of its places, as far as files say it.
+/// The program that [`feasible`] is about where it fails.
 pub(super) fn blamed(plan: &Plan) -> Option<usize> {
     let refused = |site: &Site| {
-        site.programs.iter().find(|wanted| site.refusal(wanted, None).is_some()).map(|wanted| wanted.program)
+        let mut wanted = site.programs.iter().filter(|wanted| wanted.insists);
+        wanted.find(|wanted| site.refusal(wanted, None).is_some()).map(|wanted| wanted.program)
     };
-    plan.sites.iter().find_map(refused)
+    let insisted = plan.sites.iter().find_map(refused);
+    let programs = || plan.compiled.triggers.iter().enumerate().filter(|(_, trigger)| trigger.is_probe());
+    let is_hopeless = |program: &usize| {
+        let mut places = plan.sites.iter().flat_map(|site| {
+            site.programs.iter().filter(|wanted| wanted.program == *program).map(move |wanted| (site, wanted))
+        });
+        let (mut some, mut all) = (false, true);
+        places.by_ref().for_each(|(site, wanted)| {
+            (some, all) = (true, all && site.refusal(wanted, None).is_some());
+        });
+        some && all
+    };
+    insisted.or_else(|| programs().map(|(program, _)| program).find(is_hopeless))
 }
 
 /// Files that this process does not map, and another one of the run does, or may yet: what is probed in them is not missed here.

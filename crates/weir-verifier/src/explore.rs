@@ -152,10 +152,11 @@ pub(crate) fn explore<'a>(input: Input<'a>, precision: Precision<'a>) -> At<Find
     findings
 }
 
-/// Joining begins when this many states of an instruction are remembered; they are joined to nothing known
-/// when this many more are. Few enough that a program of a thousand branches stays within the limits.
+/// Joining begins when this many states of an instruction are remembered; they are joined to nothing known but bounds
+/// when this many are, and without these at last. Few enough that a program of a thousand branches stays within the limits.
 const JOIN_AFTER_STATES: usize = 4;
 const FORGET_AFTER_STATES: usize = 12;
+const BOUND_AFTER_STATES: usize = 32;
 
 /// States of an instruction that are told apart by constants where the rounds of loops are counted.
 const CONSTANTS_MAX: usize = 3;
@@ -616,7 +617,11 @@ impl<'a> Walk<'a> {
         if in_loop || here.len() < JOIN_AFTER_STATES {
             return false;
         }
-        let how = if here.len() >= FORGET_AFTER_STATES { Join::Unknown } else { Join::Hull };
+        let how = match here.len() {
+            BOUND_AFTER_STATES.. => Join::Unknown,
+            FORGET_AFTER_STATES.. => Join::Bound,
+            _ => Join::Hull,
+        };
         let joined = here.iter().rev().find_map(|old| old.state.join(&path.state, how));
         joined.map(|joined| path.state = joined).is_some()
     }

@@ -142,6 +142,8 @@ pub(crate) struct PacketAt {
 pub(crate) enum Join {
     /// Numbers that differ become their hull.
     Hull,
+    /// Numbers that differ become unknown, unless one of the two holds the other, or is a constant that bounds both.
+    Bound,
     /// Numbers that differ become unknown, unless one of the two holds the other.
     Unknown,
     /// Numbers that differ become unknown, and other values that differ may not be read any more.
@@ -579,10 +581,13 @@ fn join_values(mine: Value, theirs: Value, how: Join) -> Option<Value> {
         _ if mine == theirs => Some(mine),
         (Value::Scalar(mine), Value::Scalar(theirs)) => {
             let hull = mine.join(theirs);
-            // A bound that was just looked at (`if r5 > 8 { r5 = 8 }`) is one of the two.
+            // A bound that was just looked at (`if r5 > 8 { r5 = 8 }`) is one of the two, or the end of what was below it.
+            let one_holds = hull == mine || hull == theirs;
+            let is_bound = |of: Scalar| of.as_constant() == Some(hull.max);
             let is_known = match how {
                 Join::Hull => true,
-                Join::Unknown => hull == mine || hull == theirs,
+                Join::Bound => one_holds || is_bound(mine) || is_bound(theirs),
+                Join::Unknown => one_holds,
                 Join::Round => false,
             };
             Some(Value::Scalar(if is_known { hull } else { Scalar::UNKNOWN }))

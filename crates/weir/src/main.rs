@@ -11,6 +11,7 @@ mod explain;
 mod failure;
 mod filter;
 mod fmt;
+mod lines;
 mod list;
 mod live;
 mod manage;

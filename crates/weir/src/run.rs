@@ -4,7 +4,7 @@
 //! end the run, SIGUSR1 has a flight recorder take a snapshot, or a script's `self` probes run.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal as _, Read as _, Write};
+use std::io::{self, IsTerminal as _, Read as _, Write};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,14 +23,12 @@ use crate::args::record::Record;
 use crate::args::{self, Stage};
 use crate::explain;
 use crate::failure::{Failure, Report as _};
+use crate::lines::WholeLines;
 use crate::live::Live;
 use crate::print::{is_coloured, print, tell, tell_text, wants_colour};
 use crate::queued::{Queue, Queued};
 use crate::supervised::{self, Supervised};
 use crate::trial;
-
-/// Bytes of output that are written at once: lines may come by millions a second.
-const OUTPUT_BYTES: usize = 64 << 10;
 
 /// Runs the script that `args` names. The error comes with the source that its spans are in.
 pub(crate) fn trace(args: &args::Trace) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
@@ -114,7 +112,7 @@ fn output(path: Option<&Path>, queue: &OnceLock<Queue>) -> Result<Box<dyn Write>
     };
     let file = opened.map_err(Failure::Refused)?;
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Ok(Box::new(BufWriter::with_capacity(OUTPUT_BYTES, file)));
+        return Ok(Box::new(WholeLines::new(file)));
     }
     let queued = Queued::start(file).context("starting a thread").map_err(Failure::Machine)?;
     queue.get_or_init(|| queued.queue());

@@ -144,6 +144,25 @@ fn tests_have_bpftrace_s_words() {
 }
 
 #[test]
+fn what_a_loop_has_cut_off_has_not_passed() {
+    let endless =
+        "test:sum { $i = 0; while ($i < 5000000) { $i++; } assert($i == 5, \"no\"); } test:good { } ";
+    let output = bpftrace("cut", &["--test", "-e", endless]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("runs of `test:sum` ended in the loop of line 1") && text.contains("OK ] good"),
+        "{text}"
+    );
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let output = bpftrace("endless", &["--bench", "-e", "bench:b { while (1) { } }"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && said.contains("bench:b: runs of `bench:b` ended in the loop"),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn benchmarks_show_how_long_they_run() {
     let script = "bench:few { for ($i : 0..10) { @ = count(); } } bench:many { for ($i : 0..1000) { @ = count(); } } END { print(8); }";
     let output = bpftrace("bench", &["--mode", "bench", "-e", script]);

@@ -304,6 +304,8 @@ impl Run<'_> {
             Builtin::Uid | Builtin::Gid | Builtin::Random | Builtin::Cgroup => 0,
             Builtin::BootNsecs | Builtin::TaiNsecs | Builtin::Jiffies | Builtin::NumaNode => 0,
             Builtin::Command => 0,
+            // Nor any of the kernel's.
+            Builtin::Field { .. } | Builtin::Context | Builtin::Task => 0,
             Builtin::Probe | Builtin::Func => around.cookie as i64,
             Builtin::Comm => return Datum::Str(around.comm.clone().into_bytes()),
         })

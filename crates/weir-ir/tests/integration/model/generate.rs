@@ -4,8 +4,8 @@ use weir_event::ctype::TypeId;
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
 use weir_ir::dominators::Dominators;
 use weir_ir::{
-    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, MissingProbes, Module, Op,
-    Terminator, Trigger, Value, leaves,
+    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Counter, Function, Inst, KernelPlace, KernelSite, MapId,
+    MissingProbes, Module, Op, Terminator, Trigger, Value, leaves,
 };
 
 /// Addresses at which [`Surroundings::memory`](super::evaluate::Surroundings) should hold strings.
@@ -219,6 +219,7 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
     let trigger = match dice.below(if menu.sessions { 6 } else { 4 }) {
         0 if dice.below(4) == 0 => Trigger::Asked { by: weir_ir::Asked::NAMES[dice.below(3)].0 },
         0 => Trigger::Begin,
+        1 if dice.below(4) == 0 => Trigger::Kernel { sites: vec![kernel_site(dice)] },
         1 => Trigger::Interval { period_ns: 1_000_000 },
         2 => Trigger::Usdt {
             sites: vec![weir_ir::StaticSpec {
@@ -237,6 +238,18 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
     };
     let span = weir_source::Span { start: 3, end: 90 };
     Function { name: "uprobe:x:f*".into(), trigger, types, blocks, span }
+}
+
+fn kernel_site(dice: &mut Dice) -> KernelSite {
+    let name = || "a b".to_owned();
+    let place = match dice.below(5) {
+        0 => KernelPlace::Tracepoint { subsystem: "s".into(), name: name() },
+        1 => KernelPlace::RawTracepoint { name: name() },
+        2 => KernelPlace::Function { name: name(), offset: 4, is_return: dice.below(2) == 0 },
+        3 => KernelPlace::Clock { period_ns: 1 },
+        _ => KernelPlace::Counter { counter: Counter { kind: 1, config: 2 }, count: 3 },
+    };
+    KernelSite { place, cookie: 0 }
 }
 
 /// Makes loops of some blocks: a head, which leads into the loop as long as the run may go round, and behind it otherwise; and a last
