@@ -31,6 +31,7 @@ mod symbol;
 
 use std::collections::HashSet;
 
+use crate::lower::symbol::Side;
 use weir_ebpf::insn::{alu, jmp, size};
 use weir_ebpf::{HelperId, helper, kfunc, pt_regs};
 use weir_ir::dominators::Dominators;
@@ -249,8 +250,10 @@ impl<'a> Lower<'a> {
             }
             Op::Part { of, offset, bytes } => self.part(*of, (*offset, *bytes), ty),
             Op::UserSymbol { address } => self.user_symbol(*address),
+            Op::KernelSymbol { address } => self.kernel_symbol(*address),
             Op::StackLength(most) => Held::Reg(self.stack_length(*most)),
-            Op::UserStack(form) => Held::Reg(self.user_stack(*form)),
+            Op::UserStack(form) => Held::Reg(self.stack(*form, Side::User)),
+            Op::KernelStack(form) => Held::Reg(self.stack(*form, Side::Kernel)),
             Op::CallProgram => {
                 let context = self.context();
                 self.mov(Reg::Real(1), context);

@@ -192,7 +192,7 @@ impl Maps {
 fn depths(module: &Module) -> BTreeSet<u32> {
     let blocks = module.functions.iter().flat_map(|function| &function.blocks);
     let stacks = blocks.flat_map(|block| &block.insts).filter_map(|inst| match inst.op {
-        Op::UserStack(form) => Some(form.frames),
+        Op::UserStack(form) | Op::KernelStack(form) => Some(form.frames),
         _ => None,
     });
     stacks.collect()

@@ -69,9 +69,9 @@ pub enum Type {
     Probe,
     /// 8 bytes: an attach cookie, printed as the function's name.
     Func,
-    /// 16 bytes: an address in a traced process, then the process's id; printed as the function there.
+    /// 16 bytes: an address in a traced process, then the process's id, or [`KERNEL_PID`]; printed as the function there.
     Usym,
-    /// 8 bytes: where the stack's addresses are ([`StackId`]); printed as its functions. No id: no stack.
+    /// 8 bytes: where the addresses of a process's stack are, or of the kernel's ([`StackId`]); printed as its functions. No id: no stack.
     Ustack(StackForm),
     /// 8 bytes: an address, printed with `0x`, of what the schema's table of C types has under this number.
     Pointer(TypeId),
@@ -184,11 +184,14 @@ pub const CODE_ADDRESSES: std::ops::Range<u64> = 4096..1 << 47;
 /// Tables that the stacks of one depth are kept in. A stack whose place in the first is taken by another goes to the next.
 pub const STACK_TABLES: u32 = 3;
 
+/// What stands for the kernel where a process's id is wanted. No process has it.
+pub const KERNEL_PID: u32 = u32::MAX;
+
 /// What a value of type [`Type::Ustack`] holds: a process id above, and below it a table (in the highest 2 bits) and the
 /// number of the stack in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StackId {
-    /// The process whose stack it is.
+    /// The process whose stack it is, or [`KERNEL_PID`].
     pub pid: u32,
     /// The table of stacks that has it.
     pub table: u32,

@@ -414,7 +414,8 @@ impl<'a> FunctionCheck<'a> {
             Op::Int(_) if matches!(result, Some(Type::Probe | Type::Func | Type::Double)) => Ok(()),
             // No stack.
             Op::Int(0) if matches!(result, Some(Type::Ustack(_))) => Ok(()),
-            Op::UserSymbol { address } => {
+            Op::KernelSymbol { .. } | Op::KernelStack(_) if self.want_kernel().is_err() => self.want_kernel(),
+            Op::UserSymbol { address } | Op::KernelSymbol { address } => {
                 self.want_int(*address)?;
                 if result == Some(&Type::Usym) { Ok(()) } else { Err("a symbol of the wrong type".into()) }
             }
@@ -425,7 +426,7 @@ impl<'a> FunctionCheck<'a> {
                     _ => Err(format!("a stack of {most} frames")),
                 }
             }
-            Op::UserStack(form) => {
+            Op::UserStack(form) | Op::KernelStack(form) => {
                 self.want_probe()?;
                 if result == Some(&Type::Ustack(*form)) {
                     Ok(())

@@ -478,7 +478,12 @@ pub enum Op {
     },
     /// The stack of the traced process at the probe, of the form that its result type, `Ustack`, has.
     UserStack(StackForm),
-    /// How many frames that stack has, at most so many: an integer.
+    /// The same of the kernel, of a program at an event of its own.
+    KernelSymbol {
+        address: Value,
+    },
+    KernelStack(StackForm),
+    /// How many frames the traced process's stack has, at most so many: an integer.
     StackLength(u32),
     /// 1 if the run may begin another round of a loop, which it then has; 0 if it has had as many as it may, in all its loops
     /// together. Every round asks.

@@ -23,10 +23,14 @@ impl Op {
     pub fn effect(&self) -> Effect {
         match self {
             Op::Int(_) | Op::Str(_) | Op::Bin(..) | Op::Cmp(..) | Op::StrEq { .. } => Effect::Pure,
-            Op::UserSymbol { .. } | Op::Part { .. } | Op::Join(_) | Op::StrLen(_) => Effect::Pure,
+            Op::UserSymbol { .. }
+            | Op::KernelSymbol { .. }
+            | Op::Part { .. }
+            | Op::Join(_)
+            | Op::StrLen(_) => Effect::Pure,
             Op::StrFind { .. } | Op::StrCat { .. } | Op::MemCmp { .. } => Effect::Pure,
             // It leaves the stack in a table, which nobody sees but by its number.
-            Op::UserStack(_) | Op::StackLength(_) => Effect::Reads,
+            Op::UserStack(_) | Op::KernelStack(_) | Op::StackLength(_) => Effect::Reads,
             // bpftrace reads the clock at every mention; a script may subtract two of them.
             Op::Builtin(
                 Builtin::Nsecs
@@ -112,6 +116,7 @@ impl Op {
             | Op::Str(_)
             | Op::Builtin(_)
             | Op::UserStack(_)
+            | Op::KernelStack(_)
             | Op::StackLength(_)
             | Op::TextBegins { .. }
             | Op::MayLoop
@@ -129,6 +134,7 @@ impl Op {
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
+            | Op::KernelSymbol { address: value }
             | Op::SetSessionCookie { value }
             | Op::Signal { number: value, .. } => (&[], [Some(*value), None]),
             Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {
@@ -153,6 +159,7 @@ impl Op {
             | Op::Str(_)
             | Op::Builtin(_)
             | Op::UserStack(_)
+            | Op::KernelStack(_)
             | Op::StackLength(_)
             | Op::TextBegins { .. }
             | Op::MayLoop
@@ -173,6 +180,7 @@ impl Op {
             | Op::StrLen(value)
             | Op::Match { text: value, .. }
             | Op::UserSymbol { address: value }
+            | Op::KernelSymbol { address: value }
             | Op::SetSessionCookie { value }
             | Op::Signal { number: value, .. } => see(value),
             Op::ReadStr { address, limit } | Op::ReadBytes { address, limit, .. } => {

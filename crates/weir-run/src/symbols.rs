@@ -4,19 +4,20 @@
 //! for a script that names no address. A process is looked at when it is first mentioned, every [`LOOK_INTERVAL`], when an
 //! address was read that nothing is known of, and at the end: what came and went in between has no names.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use weir_codegen::Compiled;
-use weir_event::{Action, CODE_ADDRESSES, MapValue, Schema, StackId, StackMode, Type, Word};
+use weir_event::{Action, CODE_ADDRESSES, KERNEL_PID, MapValue, Schema, StackId, StackMode, Type, Word};
 use weir_probe::target;
 use weir_report::{Seen, Symbol};
 use weir_symbols::VirtAddr;
 use weir_symbols::generations::Moment;
 use weir_symbols::history::{History, Resolved, Why};
+use weir_symbols::kallsyms::{KernelFunction, KernelFunctions};
 
 use crate::clock::now_ns;
 use crate::local_time;
@@ -52,6 +53,10 @@ pub(crate) struct ProcessSymbols {
     wants_names: bool,
     /// Names of the traced processes, and when they were looked at: what has ended keeps its last one.
     names: RefCell<BTreeMap<i32, (Instant, String)>>,
+    /// Names of the kernel, once asked for.
+    kernel: OnceCell<KernelFunctions>,
+    /// Programs see all processes: each is looked at when an address of it is to be named.
+    sees_all: bool,
     /// Paths of control groups by their numbers, once asked for.
     cgroups: RefCell<BTreeMap<u64, Option<String>>>,
 }
@@ -73,6 +78,8 @@ impl ProcessSymbols {
                 .flat_map(weir_ir::leaves)
                 .any(|leaf| *leaf == Type::Word(Word::Process)),
             names: RefCell::default(),
+            kernel: OnceCell::new(),
+            sees_all: compiled.triggers.iter().any(weir_ir::Trigger::is_kernel),
             cgroups: RefCell::default(),
         }
     }
@@ -169,6 +176,15 @@ pub(crate) struct Over<'a> {
 }
 
 impl Over<'_> {
+    fn of_kernel(&self, address: u64) -> Symbol {
+        let known = self.symbols.kernel.get_or_init(|| KernelFunctions::read().unwrap_or_default());
+        let Some(KernelFunction { name, offset, module }) = known.at(address) else {
+            return Symbol::default();
+        };
+        let module = module.unwrap_or("kernel.kallsyms");
+        Symbol { function: Some((name.to_owned(), offset)), module: Some(format!("[{module}]")) }
+    }
+
     fn resolve(&self, pid: u32, address: u64, seen: Seen) -> Resolved {
         let moment = match seen {
             Seen::Now => Moment::Between(self.symbols.drained_ns.get(), now_ns()),
@@ -180,6 +196,12 @@ impl Over<'_> {
 
 impl weir_report::Symbols for Over<'_> {
     fn symbol(&self, pid: u32, address: u64, seen: Seen) -> Symbol {
+        if pid == KERNEL_PID {
+            return self.of_kernel(address);
+        }
+        if self.symbols.sees_all && !self.symbols.looked.borrow().contains_key(&(pid as i32)) {
+            self.symbols.look(pid as i32);
+        }
         let mut resolved = self.resolve(pid, address, seen);
         let is_unknown = matches!(resolved, Resolved::Unnamed { why: Why::NothingThere, .. });
         // A value may name any process: only those that are traced are looked at.
@@ -209,7 +231,8 @@ impl weir_report::Symbols for Over<'_> {
         let (_, first) = self.symbols.stacks.iter().find(|(depth, _)| *depth == frames)?;
         let bytes = self.maps.lookup(first + id.table, &id.number.to_le_bytes())?;
         let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-        Some(words.take_while(|address| is_plausible(*address)).collect())
+        let is_of_kernel = id.pid == KERNEL_PID;
+        Some(words.take_while(|address| is_of_kernel && *address != 0 || is_plausible(*address)).collect())
     }
 
     fn user(&self, id: u32) -> Option<String> {

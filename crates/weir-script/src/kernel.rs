@@ -3,7 +3,7 @@
 //! A script that has them is read and checked whole, with the kernel's types and the fields of its tracepoints. What runs says
 //! [`Kernel`](crate::Kernel): all of it is refused by name where programs run in processes, and what [`KernelPlace`] has no place for in the kernel too.
 
-use weir_event::{STACK_FRAMES_MAX, StackForm, StackMode, Type};
+use weir_event::Type;
 use weir_ir::{Counter, FoundTracepoint, KERNEL, KernelPlace, Trigger, World};
 use weir_source::Span;
 
@@ -273,9 +273,10 @@ impl Gives {
         Some(match self {
             Gives::Number => Type::U64,
             Gives::Symbol => Type::Usym,
-            Gives::Stack => Type::Ustack(StackForm { mode: StackMode::Bpftrace, frames: STACK_FRAMES_MAX }),
             Gives::Text => Type::Str { bytes: string_bytes(u64::from(max_strlen) - 1) },
-            Gives::Argument | Gives::Record(_) | Gives::Context | Gives::Nothing => return None,
+            Gives::Stack | Gives::Argument | Gives::Record(_) | Gives::Context | Gives::Nothing => {
+                return None;
+            }
         })
     }
 }
@@ -288,8 +289,8 @@ const NAMES: &[(&str, (usize, usize), Gives)] = &[
     ("has_cpid", (0, 0), Gives::Number),
     ("kaddr", (1, 1), Gives::Number),
     ("kptr", (1, 1), Gives::Argument),
-    ("kstack", (0, 2), Gives::Stack),
-    ("ksym", (1, 1), Gives::Symbol),
+    (KSTACK, (0, 2), Gives::Stack),
+    (KSYM, (1, 1), Gives::Symbol),
     ("override", (1, 1), Gives::Nothing),
     ("path", (1, 2), Gives::Text),
     ("percpu_kaddr", (1, 2), Gives::Number),
@@ -301,9 +302,13 @@ const NAMES: &[(&str, (usize, usize), Gives)] = &[
     ("uptr", (1, 1), Gives::Argument),
 ];
 
+/// Names that [`lower`](crate::lower) asks for.
+pub(crate) const KSTACK: &str = "kstack";
+pub(crate) const KSYM: &str = "ksym";
+
 /// Weir's programs in the kernel have the name.
 pub(crate) fn runs(name: &str) -> bool {
-    name == "curtask"
+    matches!(name, "curtask" | KSTACK | KSYM)
 }
 
 /// What the name gives, and how many arguments it takes.

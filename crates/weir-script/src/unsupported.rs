@@ -36,8 +36,7 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
     Unsupported { kind, name, hint }
 }
 
-const STACKS: &str =
-    "weir takes no stacks of the kernel, with `--engine kernel` neither; `ustack` is that of the process";
+const STACKS: &str = "it is of the kernel: the clause of a `tracepoint`, `kprobe` or `profile` has it with `--engine kernel`; `ustack` is the process's";
 const KERNEL_PROBES: &str = "weir traces functions of processes: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`; `--dry-run` checks the rest of a script";
 const IN_KERNEL: &str =
     "it runs in the kernel: `weir --engine kernel`; without that, `--dry-run` checks the script";
@@ -77,7 +76,7 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     ),
     row(Kind::Function, "kaddr", KERNEL),
     row(Kind::Function, "kptr", KERNEL),
-    row(Kind::Function, "ksym", KERNEL),
+    row(Kind::Function, "ksym", TASK),
     row(Kind::Function, "kstack", STACKS),
     row(Kind::Function, "nsecs_boot", CLOCK),
     row(Kind::Function, "override", UNSAFE),

@@ -19,6 +19,7 @@ mod frames;
 mod functions;
 pub mod generations;
 pub mod history;
+pub mod kallsyms;
 mod landing;
 mod layout;
 mod limits;

@@ -508,6 +508,8 @@ impl<'a> Parser<'a> {
             }
             "user_symbol" => Ok(Op::UserSymbol { address: self.value()? }),
             "stack_length" => Ok(Op::StackLength(self.number()?)),
+            "kernel_symbol" => Ok(Op::KernelSymbol { address: self.value()? }),
+            "kernel_stack" => Ok(Op::KernelStack(self.stack_form()?)),
             "user_stack" => Ok(Op::UserStack(self.stack_form()?)),
             "may_loop" => Ok(Op::MayLoop),
             "call_program" => Ok(Op::CallProgram),

@@ -275,6 +275,8 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         }
         Op::UserSymbol { address } => write!(out, "user_symbol {}", Shown(address)),
         Op::StackLength(most) => write!(out, "stack_length {most}"),
+        Op::KernelSymbol { address } => write!(out, "kernel_symbol {}", Shown(address)),
+        Op::KernelStack(form) => write!(out, "kernel_stack {} {}", form.mode.name(), form.frames),
         Op::UserStack(form) => write!(out, "user_stack {} {}", form.mode.name(), form.frames),
         Op::MayLoop => out.write_str("may_loop"),
         Op::CallProgram => out.write_str("call_program"),

@@ -212,17 +212,18 @@ impl Checker<'_> {
             Gives::Stack => Vec::new(),
             _ => args.iter().map(|arg| self.value(arg)).collect(),
         };
-        if gives == Gives::Stack
-            && let Err((at, message, hint)) = stack_form(args, self.known)
-            && args[at].kind != ExprKind::Invalid
+        let form = stack_form(if gives == Gives::Stack { args } else { &[] }, self.known);
+        if let Err((at, message, hint)) = &form
+            && args[*at].kind != ExprKind::Invalid
         {
-            self.error(args[at].span, &message.replace("ustack", name), &hint.replace("ustack", name));
+            self.error(args[*at].span, &message.replace("ustack", name), &hint.replace("ustack", name));
         }
         if !self.arity(function, args, arity, &format!("{name}(…)")) {
             return Some(Ty::Unknown);
         }
         Some(match gives {
             Gives::Nothing => Ty::None,
+            Gives::Stack => form.map_or(Ty::Unknown, |form| Ty::Value(Type::Ustack(form))),
             Gives::Argument => types.into_iter().next().flatten().map_or(Ty::Unknown, Ty::Value),
             Gives::Record(record) => {
                 let ty = self.pointer_to(record);

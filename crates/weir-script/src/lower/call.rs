@@ -7,6 +7,7 @@ use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind, Prints};
 use crate::check::{constant, constant_string, stack_form, stack_of};
 use crate::format::conversions;
+use crate::kernel;
 use crate::lower::Lowering;
 use crate::lower::expr::Operand;
 use crate::types;
@@ -53,6 +54,11 @@ impl Lowering<'_> {
     /// A call that gives a value.
     pub(super) fn call_value(&mut self, call: &Expr, name: &str, args: &[Expr]) -> Operand {
         match builtin::function(name).map(|row| row.kind) {
+            None if name == kernel::KSTACK => self.kstack(args),
+            None if name == kernel::KSYM => {
+                let address = self.expr(&args[0]).value();
+                Operand::one(self.blocks.value(Op::KernelSymbol { address }, Type::Usym), Type::Usym)
+            }
             Some(FunctionKind::Str) => self.str(call, args),
             Some(FunctionKind::HasKey) => {
                 let map = self.map_id(&map_arg(&args[0]).name.text);
@@ -234,6 +240,14 @@ impl Lowering<'_> {
         let form = stack_form(args, &self.checked.known).expect("a checked stack has a form");
         let ty = Type::Ustack(form);
         Operand::one(self.blocks.value(Op::UserStack(form), ty.clone()), ty)
+    }
+
+    /// The kernel's.
+    pub(super) fn kstack(&mut self, args: &[Expr]) -> Operand {
+        // SANITY: as above.
+        let form = stack_form(args, &self.checked.known).expect("a checked stack has a form");
+        let ty = Type::Ustack(form);
+        Operand::one(self.blocks.value(Op::KernelStack(form), ty.clone()), ty)
     }
 
     /// `script.bt:1:9-62`, as bpftrace writes the place of a call.

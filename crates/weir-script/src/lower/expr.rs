@@ -6,6 +6,7 @@ use weir_ir::{Asked, BinOp, Builtin, CmpOp, FoundArgument, KernelPlace, MapId, O
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
 use crate::check::{constant, constant_string};
+use crate::kernel;
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, parts};
 use crate::types::{self, IntOp, TypeInfo, length_of};
@@ -220,6 +221,9 @@ impl Lowering<'_> {
     }
 
     pub(super) fn builtin(&mut self, name: &str) -> Operand {
+        if name == kernel::KSTACK {
+            return self.kstack(&[]);
+        }
         if let Some(ty) = self.checked.kernel_types.get(name) {
             return Operand::one(self.blocks.value(Op::Builtin(Builtin::Task), Type::U64), ty.clone());
         }

@@ -124,6 +124,18 @@ fn memory_of_both_sides_is_read() {
 }
 
 #[test]
+fn stacks_and_addresses_of_the_kernel_have_names() {
+    if !available() {
+        return;
+    }
+    let script = "tracepoint:syscalls:sys_enter_openat /pid == cpid/ { @[kstack(4)] = count(); @user[ustack(2)] = count(); } \
+        software:page-faults:1 /pid == cpid/ { print(kstack(perf, 1)); @ip[ksym(curtask->sched_class)] = count(); }";
+    let printed = printed(script, OPENS);
+    assert!(printed.contains("do_syscall_64+") && printed.contains("([kernel.kallsyms])"), "{printed}");
+    assert!(!printed.contains("are lost"), "{printed}");
+}
+
+#[test]
 fn probes_of_the_kernel_and_of_processes_share_maps() {
     if !available() {
         return;

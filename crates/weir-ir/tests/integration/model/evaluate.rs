@@ -204,6 +204,7 @@ impl Run<'_> {
                 Some(Datum::Str(text.as_bytes()[..text.len().min(limit as usize)].to_vec()))
             }
             // The generator makes none: what they give is not known before it is printed.
+            Op::KernelSymbol { .. } | Op::KernelStack(_) => unreachable!("the model has no kernel"),
             Op::UserSymbol { .. } | Op::UserStack(_) | Op::StackLength(_) => unreachable!("no symbols here"),
             Op::TextBegins { .. } => unreachable!("the functions are no filters"),
             Op::MayLoop => {

@@ -260,6 +260,8 @@ fn probes_of_the_kernel_run_there() {
 fn what_the_kernel_gives_is_read_where_it_lies() {
     let module = in_kernel("tracepoint:sched:sched_switch { @[args.prev_state] = count(); @p = args.pid; }");
     assert!(module.contains("= field "), "{module}");
+    let module = in_kernel("kprobe:f { @[kstack, ksym(arg0)] = count(); @s[kstack(perf, 5)] = count(); }");
+    assert!(module.contains("= kernel_stack perf 5") && module.contains("= kernel_symbol v"), "{module}");
     let module = in_kernel("rawtracepoint:x { @ = arg2; }");
     assert!(module.contains("= field 16 8"), "{module}");
     let module = in_kernel(
@@ -289,7 +291,8 @@ fn what_weir_only_checks_is_refused_in_the_kernel_too() {
     assert_eq!(refused("fentry:wake_up { @ = 1; }"), not_yet("`fentry` probes"));
     assert_eq!(refused("kprobe:vfs_* { @ = 1; }"), not_yet("`kprobe` probes"));
     assert_eq!(refused("iter:task { @ = 1; }"), not_yet("`iter` probes"));
-    assert_eq!(refused("kprobe:f { @[kstack] = count(); }"), not_yet("the builtin `kstack`"));
+    assert_eq!(refused("kprobe:f { @ = kaddr(\"x\"); }"), not_yet("the function `kaddr`"));
+    assert_eq!(refused("uprobe:libc:malloc { @[kstack] = count(); }"), not_yet("the builtin `kstack`"));
     assert_eq!(refused("kprobe:f { @[func] = count(); }"), not_yet("`func` at a probe of the kernel's"));
     assert_eq!(refused("uprobe:libc:malloc { @ = curtask; }"), not_yet("the builtin `curtask`"));
     assert_eq!(
