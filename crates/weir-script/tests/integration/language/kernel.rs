@@ -253,7 +253,7 @@ fn probes_of_the_kernel_run_there() {
     ] {
         let module = in_kernel(&format!("{probe} /pid == 1/ {{ @[comm, probe, cpu] = count(); }}"));
         assert!(
-            module.contains(&format!(" kernel span")) && module.contains(&format!("site {site} 0\n")),
+            module.contains(" kernel span") && module.contains(&format!("site {site} 0\n")),
             "{module}"
         );
     }
