@@ -65,6 +65,8 @@ pub(crate) const PARAMETERS_MAX: usize = 256;
 pub(crate) const TYPE_NAME_BYTES_MAX: usize = 256;
 /// How many references lead from a parameter to its type without qualifiers and other names.
 pub(crate) const TYPE_LINKS_MAX: usize = 64;
+/// Most operations of a parameter's location that are looked at: two registers with a size each are four.
+pub(crate) const LOCATION_OPERATIONS_MAX: usize = 16;
 /// Most values of one enumeration that have names; PostgreSQL's largest has ≈ 500.
 pub(crate) const ENUM_LABELS_MAX: usize = 4096;
 /// Most members of a record.

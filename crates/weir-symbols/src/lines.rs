@@ -21,12 +21,14 @@ use crate::limits::{LINE_NAMES_MAX, LINE_RANGES_MAX, LINE_READS_PER_BYTE_MAX, LI
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The sections that are read, here and for prototypes: those that a unit may refer to.
-pub(crate) const SECTIONS: [&str; 9] = [
+pub(crate) const SECTIONS: [&str; 11] = [
     ".debug_abbrev",
     ".debug_addr",
     ".debug_info",
     ".debug_line",
     ".debug_line_str",
+    ".debug_loc",
+    ".debug_loclists",
     ".debug_ranges",
     ".debug_rnglists",
     ".debug_str",
