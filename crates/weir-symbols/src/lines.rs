@@ -6,7 +6,7 @@
 //!
 //! A path matches if it ends in the wanted one, at a `/`: `main.c`, `src/main.c`. All files that match count. What is
 //! read is hostile: tables that overlap are read a bounded number of times ([`Budget`]), and what is over it, or broken, is
-//! left out. Deliberately not here: compressed sections, split DWARF (`.dwo`), supplementary files (dwz), columns.
+//! left out. Deliberately not here: split DWARF (`.dwo`), supplementary files (dwz), columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
