@@ -4,7 +4,6 @@
 //! once; functions, `.eh_frame` ranges and static probes when first asked for; a stripped file's functions also from its
 //! separate debug file. Reading is not mapping: a file that is truncated or rewritten while weir runs cannot fault it.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher as _};
@@ -17,7 +16,7 @@ use std::sync::OnceLock;
 use object::read::ReadCache;
 use weir_event::ctype::{CType, CTypes, TypeId};
 
-use crate::debug_file::{self, DebugSymbols, Named};
+use crate::debug_file::{self, DebugSymbols, Link, Named, Section, Wanted};
 use crate::demangle;
 use crate::frames::{self, Frame};
 use crate::functions::{self, Function};
@@ -45,8 +44,8 @@ pub struct FileIdentity {
 /// Why debug sections are not there.
 enum Missing {
     Absent,
-    /// They are compressed or damaged.
-    Unreadable,
+    /// They are there.
+    Unreadable(&'static str),
 }
 
 /// What the names of functions have in them that GCC has cloned with other parameters, or cut in pieces.
@@ -62,6 +61,9 @@ pub struct Binary {
     /// Where separate debug files are looked for.
     roots: Vec<PathBuf>,
     debug_symbols: OnceLock<Option<DebugSymbols>>,
+    /// Debug sections, or why they cannot be read.
+    own_sections: OnceLock<Result<Named<Section>, &'static str>>,
+    separate_sections: OnceLock<Result<Option<Named<Vec<u8>>>, &'static str>>,
     functions: OnceLock<(Vec<Function>, u64)>,
     /// Hash of each name, and index of its function, sorted.
     names: OnceLock<Vec<(u64, u32)>>,
@@ -110,6 +112,8 @@ impl Binary {
             layout,
             roots: Vec::new(),
             debug_symbols: OnceLock::new(),
+            own_sections: OnceLock::new(),
+            separate_sections: OnceLock::new(),
             functions: OnceLock::new(),
             names: OnceLock::new(),
             frames: OnceLock::new(),
@@ -315,12 +319,10 @@ impl Binary {
     /// function with code of the line, and for each inlined copy of it; by address. Never empty.
     pub fn source_line(&self, file: &str, line: u64) -> Result<Vec<LinkAddr>, Error> {
         let path = || self.path.clone();
-        let sections = self.debug_sections(&lines::SECTIONS, ".debug_line").map_err(|missing| {
+        let sections = self.debug_sections(".debug_line").map_err(|missing| {
             let why = match missing {
-                Missing::Unreadable => " that can be read: they are compressed or damaged",
-                Missing::Absent => {
-                    ": build it with -g, or install its debug symbols (compressed ones are not read)"
-                }
+                Missing::Unreadable(why) => why,
+                Missing::Absent => "build it with -g, or install its debug symbols",
             };
             Error::NoLines { path: path(), why }
         })?;
@@ -348,7 +350,7 @@ impl Binary {
         if addresses.is_empty() {
             return BTreeMap::new();
         }
-        match self.debug_sections(&lines::SECTIONS, ".debug_info") {
+        match self.debug_sections(".debug_info") {
             Ok(sections) => prototypes::find(&|name| debug_file::named(&sections, name), &addresses),
             Err(_) => BTreeMap::new(),
         }
@@ -384,27 +386,32 @@ impl Binary {
     }
 
     fn c_types(&self, asked: &Asked<'_>, name: &str, types: &mut CTypes) -> Option<Answer> {
-        let sections = self.debug_sections(&lines::SECTIONS, ".debug_info").ok()?;
+        let sections = self.debug_sections(".debug_info").ok()?;
         Some(prototypes::types(&|section| debug_file::named(&sections, section), asked, name, types))
     }
 
-    /// Debug sections of the file, or of its separate debug file where it has not the one that is needed.
-    fn debug_sections(&self, names: &[&'static str], needed: &str) -> Result<Named<Cow<'_, [u8]>>, Missing> {
-        let own = debug_file::sections_in(&self.data[..], names);
-        let is_damaged = own.is_none();
-        let own = own.unwrap_or_default();
-        if own.iter().any(|(name, _)| *name == needed) {
-            return Ok(own.into_iter().map(|(name, bytes)| (name, Cow::Borrowed(bytes))).collect());
-        }
-        let roots: Vec<&Path> = self.roots.iter().map(PathBuf::as_path).collect();
-        let separate = self.build_id().and_then(|id| debug_file::sections(id, &roots, names));
-        match separate.filter(|sections| sections.iter().any(|(name, _)| *name == needed)) {
-            Some(sections) => {
-                Ok(sections.into_iter().map(|(name, bytes)| (name, Cow::Owned(bytes))).collect())
+    /// Debug sections of the file, or of its separate debug file where it has not the one that is needed. Both are read once.
+    fn debug_sections(&self, needed: &'static str) -> Result<Named<&[u8]>, Missing> {
+        let own = self.own_sections.get_or_init(|| debug_file::sections_in(&self.data[..], &lines::SECTIONS));
+        let own = match own {
+            Ok(own) if own.iter().any(|(name, _)| *name == needed) => {
+                return Ok(own.iter().map(|(name, section)| (*name, section.bytes(&self.data))).collect());
             }
-            None if is_damaged => Err(Missing::Unreadable),
-            None => Err(Missing::Absent),
+            own => own.as_ref().err(),
+        };
+        let separate =
+            self.separate_sections.get_or_init(|| debug_file::sections(&self.separate(), &lines::SECTIONS));
+        match (separate, own) {
+            (Ok(Some(separate)), _) if separate.iter().any(|(name, _)| *name == needed) => {
+                Ok(separate.iter().map(|(name, bytes)| (*name, &bytes[..])).collect())
+            }
+            (Err(why), _) | (_, Some(why)) => Err(Missing::Unreadable(why)),
+            _ => Err(Missing::Absent),
         }
+    }
+
+    fn separate(&self) -> Wanted<'_> {
+        Wanted { path: &self.path, build_id: self.build_id(), link: Link::of(&self.data), roots: &self.roots }
     }
 
     /// The innermost function that contains `address`; one of unknown size contains its first byte only.
@@ -547,9 +554,8 @@ impl Binary {
     fn symbol_tables(&self) -> Vec<functions::Table<'_>> {
         let own = self.layout.symbol_tables.iter().map(|table| (&self.data[..], table));
         let debug = self.debug_symbols.get_or_init(|| {
-            let roots: Vec<&Path> = self.roots.iter().map(PathBuf::as_path).collect();
             let is_stripped = !self.layout.has_static_symbols;
-            self.build_id().filter(|_| is_stripped).and_then(|build_id| debug_file::find(build_id, &roots))
+            is_stripped.then(|| debug_file::symbols(&self.separate())).flatten()
         });
         own.chain(debug.iter().map(|debug| (&debug.data[..], &debug.table))).collect()
     }

@@ -59,7 +59,7 @@ pub enum Error {
         total: usize,
     },
 
-    #[error("{} has no line tables{why}", path.display())]
+    #[error("{} has no line tables that can be read: {why}", path.display())]
     NoLines { path: PathBuf, why: &'static str },
 
     #[error("no source file \"{file}\" in the line tables of {}{}", path.display(), did_you_mean(near))]

@@ -12,6 +12,10 @@ pub(crate) const NEEDED_MAX: usize = 4096;
 pub(crate) const RELOCATION_TABLES_MAX: usize = 64;
 /// Symbols and strings of one separate file; a browser's are ≈ 400 MiB.
 pub(crate) const DEBUG_SYMBOLS_BYTES_MAX: u64 = 2 << 30;
+/// A compressed section is at most so many times what it takes in the file: debug information becomes 3 to 10 times as large.
+pub(crate) const UNPACKED_PER_PACKED_BYTE_MAX: u64 = 64;
+/// Largest `.gnu_debuglink`: a file's name and four bytes.
+pub(crate) const DEBUG_LINK_BYTES_MAX: usize = 4096;
 /// Notes of one section of a separate file; real ones are below 1 KiB.
 pub(crate) const DEBUG_NOTES_BYTES_MAX: u64 = 1 << 20;
 /// Shortest build id that tells files apart (linkers make 8, 16 or 20 bytes).
@@ -65,6 +69,8 @@ pub(crate) const PARAMETERS_MAX: usize = 256;
 pub(crate) const TYPE_NAME_BYTES_MAX: usize = 256;
 /// How many references lead from a parameter to its type without qualifiers and other names.
 pub(crate) const TYPE_LINKS_MAX: usize = 64;
+/// Most operations of a parameter's location that are looked at: two registers with a size each are four.
+pub(crate) const LOCATION_OPERATIONS_MAX: usize = 16;
 /// Most values of one enumeration that have names; PostgreSQL's largest has ≈ 500.
 pub(crate) const ENUM_LABELS_MAX: usize = 4096;
 /// Most members of a record.

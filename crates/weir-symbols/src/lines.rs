@@ -6,7 +6,7 @@
 //!
 //! A path matches if it ends in the wanted one, at a `/`: `main.c`, `src/main.c`. All files that match count. What is
 //! read is hostile: tables that overlap are read a bounded number of times ([`Budget`]), and what is over it, or broken, is
-//! left out. Deliberately not here: compressed sections, split DWARF (`.dwo`), supplementary files (dwz), columns.
+//! left out. Deliberately not here: split DWARF (`.dwo`), supplementary files (dwz), columns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,12 +21,14 @@ use crate::limits::{LINE_NAMES_MAX, LINE_RANGES_MAX, LINE_READS_PER_BYTE_MAX, LI
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The sections that are read, here and for prototypes: those that a unit may refer to.
-pub(crate) const SECTIONS: [&str; 9] = [
+pub(crate) const SECTIONS: [&str; 11] = [
     ".debug_abbrev",
     ".debug_addr",
     ".debug_info",
     ".debug_line",
     ".debug_line_str",
+    ".debug_loc",
+    ".debug_loclists",
     ".debug_ranges",
     ".debug_rnglists",
     ".debug_str",

@@ -7,8 +7,10 @@
 //!
 //! - A parameter whose place cannot be told is there all the same, with the reason: a struct that is passed by value, and what
 //!   comes behind one.
-//! - Two functions of one address that take different things (identical code folded) have no prototype, nor has one that its
-//!   compiler has marked as not following the convention, nor one of a language with a convention of its own (Go).
+//! - A parameter that an optimising compiler has left out, or put elsewhere than the convention has it, is read where its location
+//!   says, or has the reason why it cannot be.
+//! - Two functions of one address that take different things (identical code folded) have no prototype, nor has one of a
+//!   language with a convention of its own (Go).
 //! - What is read is hostile: references are followed a bounded number of times, and all types together are read within a
 //!   budget ([`crate::limits`]).
 //!
@@ -16,6 +18,7 @@
 
 mod convention;
 mod ctypes;
+mod location;
 mod rust;
 
 use std::collections::btree_map::Entry;
@@ -38,6 +41,7 @@ use crate::limits::{
 use crate::lines::abbreviation_bytes;
 use crate::prototypes::convention::{Class, Language, Places, language_of};
 use crate::prototypes::ctypes::Table;
+use crate::prototypes::location::{IN_PART, LATER, LOST, Located};
 
 type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -218,8 +222,21 @@ struct Search<'a, 'b> {
 /// An entry: the number of its unit, and where it is in it.
 type Place = (usize, UnitOffset);
 
-/// The type of the result, and names and types of the parameters.
-type Signature = (Option<Place>, Vec<(Option<String>, Option<Place>)>);
+/// What a function is declared as.
+struct Signature {
+    /// Its type.
+    result: Option<Place>,
+    parameters: Vec<Declared>,
+    /// Its compiler has marked it as not following the convention.
+    is_changed: bool,
+}
+
+/// A parameter, as it is declared.
+struct Declared {
+    at: Place,
+    name: Option<String>,
+    ty: Option<Place>,
+}
 
 impl<'a> Search<'a, '_> {
     /// The functions of a unit that are wanted. None for one whose arguments are not where the convention has them.
@@ -231,7 +248,9 @@ impl<'a> Search<'a, '_> {
         };
         places
             .into_iter()
-            .map(|(address, place)| (address, language.and_then(|language| self.prototype(place, language))))
+            .map(|(address, place)| {
+                (address, language.and_then(|language| self.prototype(place, address, language)))
+            })
             .collect()
     }
 
@@ -313,15 +332,12 @@ impl<'a> Search<'a, '_> {
 
     /// The types of what a function gives back, and of its parameters with their names.
     fn signature(&mut self, place: Place) -> Option<Signature> {
-        let (mut at, mut result, mut parameters) = (place, None, Vec::new());
+        let (mut at, mut result, mut parameters, mut is_changed) = (place, None, Vec::new(), false);
         // The code, what it is an instance of, and the declaration of that, which knows what the others leave out.
         for _ in 0..TYPE_LINKS_MAX {
             let entry = self.entry(at)?;
-            if let Some(AttributeValue::CallingConvention(dw::DW_CC_nocall)) =
-                entry.attr_value(dw::DW_AT_calling_convention)
-            {
-                return None;
-            }
+            is_changed |= entry.attr_value(dw::DW_AT_calling_convention)
+                == Some(AttributeValue::CallingConvention(dw::DW_CC_nocall));
             result = result.or_else(|| self.reference(at.0, &entry, dw::DW_AT_type));
             if let Some(origin) = self.reference(at.0, &entry, dw::DW_AT_abstract_origin) {
                 at = origin;
@@ -335,34 +351,38 @@ impl<'a> Search<'a, '_> {
                 None => break,
             }
         }
-        Some((result, parameters))
+        Some(Signature { result, parameters, is_changed })
     }
 
-    fn prototype(&mut self, place: Place, language: Language) -> Option<Prototype> {
-        let (result, parameters) = self.signature(place)?;
+    fn prototype(&mut self, place: Place, address: LinkAddr, language: Language) -> Option<Prototype> {
+        let Signature { result, parameters, is_changed } = self.signature(place)?;
+        let located = self.located(place, address);
         let result = result.map(|ty| self.value(ty));
         let mut places = Places::new(result.as_ref().map(|value| value.class), language);
-        let mut out = Vec::with_capacity(parameters.len());
-        for (name, ty) in parameters {
+        let mut taken = Vec::with_capacity(parameters.len());
+        for Declared { at, name, ty } in parameters {
             let value = match ty {
                 Some(ty) => self.value(ty),
                 None => Value::other("of a type that is not known"),
             };
             // A `String` is passed by its address.
             let is_record = matches!(value.kind, Kind::Counted(Counted::Record { .. }));
-            let place = places.next(if is_record { Class::General } else { value.class });
+            let first = places.next(if is_record { Class::General } else { value.class });
             let second = (value.class == Class::Pair).then(|| places.next(Class::General));
-            let (place, length) = match second.transpose() {
-                Ok(second) => (place, second.filter(|_| value.kind == Kind::Counted(Counted::Parts))),
-                Err(reason) => (Err(reason), None),
+            let located = match &located {
+                Some(located) => located.get(&at).copied().unwrap_or(Located::Lost(LOST)),
+                None => Located::Memory,
             };
-            out.push(Parameter { name, kind: value.kind, place, length });
+            let is_behind = is_record && value.class == Class::ByReference;
+            taken.push(Taken { name, kind: value.kind, is_behind, first, second, located });
         }
-        Some(Prototype { parameters: out, result: result.map(|value| value.kind) })
+        let is_conventional = !is_changed && taken.iter().all(Taken::fits);
+        let parameters = taken.into_iter().map(|taken| taken.parameter(is_conventional)).collect();
+        Some(Prototype { parameters, result: result.map(|value| value.kind) })
     }
 
     /// Names and types of the parameters that stand directly below an entry.
-    fn parameters_of(&mut self, (index, offset): Place) -> Option<Vec<(Option<String>, Option<Place>)>> {
+    fn parameters_of(&mut self, (index, offset): Place) -> Option<Vec<Declared>> {
         let unit = self.unit(index)?;
         let mut entries = unit.entries_at_offset(offset).ok()?;
         let depth = entries.next_dfs().ok()??.depth();
@@ -376,7 +396,8 @@ impl<'a> Search<'a, '_> {
                 if found.len() == PARAMETERS_MAX {
                     return None;
                 }
-                found.push((self.name(&unit, entry), self.reference(index, entry, dw::DW_AT_type)));
+                let (name, ty) = (self.name(&unit, entry), self.reference(index, entry, dw::DW_AT_type));
+                found.push(Declared { at: (index, entry.offset()), name, ty });
             }
         }
         Some(found)
@@ -521,6 +542,77 @@ impl<'a> Search<'a, '_> {
             labels.extend(self.name(&unit, entry).zip(value));
         }
         Some(labels)
+    }
+}
+
+/// A parameter with where it should be, and where it is.
+struct Taken {
+    name: Option<String>,
+    kind: Kind,
+    /// Its address is passed: a `String`.
+    is_behind: bool,
+    /// As the convention has it, and of two the second.
+    first: Result<Passed, &'static str>,
+    second: Option<Result<Passed, &'static str>>,
+    located: Located,
+}
+
+const CHANGED: &str = "the compiler has changed how the function takes its parameters";
+
+impl Taken {
+    /// Whether it may be where the convention has it.
+    fn fits(&self) -> bool {
+        let is =
+            |passed, conventional: Result<Passed, _>| conventional.is_err() || conventional == Ok(passed);
+        match self.located {
+            Located::One(passed) => is(passed, self.first),
+            Located::Behind(passed) => !self.is_behind || is(passed, self.first),
+            Located::Two(first, second) => {
+                is(first, self.first) && self.second.is_none_or(|conventional| is(second, conventional))
+            }
+            // What is on the stack by the convention is unknown until the function reads it.
+            Located::Part(Some(first), None) => {
+                is(first, self.first) && matches!(self.second, Some(Ok(Passed::Stack(_))))
+            }
+            Located::Memory | Located::Later(_) => true,
+            Located::Part(..) | Located::Lost(_) => false,
+        }
+    }
+
+    fn parameter(self, is_conventional: bool) -> Parameter {
+        let place = match self.kind {
+            Kind::Other(_) => self.first.map(|first| (first, None)),
+            _ => self.place(is_conventional),
+        };
+        let has_length = self.kind == Kind::Counted(Counted::Parts);
+        let length = place.ok().and_then(|(_, second)| second).filter(|_| has_length);
+        Parameter { name: self.name, kind: self.kind, place: place.map(|(first, _)| first), length }
+    }
+
+    fn place(&self, is_conventional: bool) -> Result<(Passed, Option<Passed>), &'static str> {
+        let conventional = || match is_conventional {
+            true => Ok((self.first?, self.second.transpose()?)),
+            false => Err(CHANGED),
+        };
+        let is_pair = self.kind == Kind::Counted(Counted::Parts);
+        let is_float = matches!(self.kind, Kind::Float { .. });
+        match self.located {
+            Located::One(passed) if !is_pair && !self.is_behind => {
+                let is_vector = matches!(passed, Passed::Vector(_));
+                if is_vector == is_float { Ok((passed, None)) } else { Err(CHANGED) }
+            }
+            Located::Two(first @ Passed::Register(_), second @ Passed::Register(_)) if is_pair => {
+                Ok((first, Some(second)))
+            }
+            Located::Behind(passed) if self.is_behind => Ok((passed, None)),
+            Located::Behind(_) | Located::Memory => conventional(),
+            // What finds it there after a few instructions has been handed it there.
+            Located::Later(Some(passed)) if self.first == Ok(passed) && is_conventional => conventional(),
+            Located::Later(_) => Err(LATER),
+            Located::Part(..) => Err(IN_PART),
+            Located::One(_) | Located::Two(..) => Err(CHANGED),
+            Located::Lost(reason) => Err(reason),
+        }
     }
 }
 

@@ -27,10 +27,10 @@ impl<'a> Search<'a, '_> {
         let wanted = [address].into();
         for index in 0..self.headers.len() {
             let Some((_, place)) = self.functions_in(index, &wanted).into_iter().next() else { continue };
-            let Some((_, parameters)) = self.signature(place) else { continue };
+            let Some(signature) = self.signature(place) else { continue };
+            let parameters = signature.parameters.into_iter();
             return parameters
-                .into_iter()
-                .filter_map(|(name, ty)| Some((name?, self.c_type(ty?, table, 0))))
+                .filter_map(|declared| Some((declared.name?, self.c_type(declared.ty?, table, 0))))
                 .collect();
         }
         Vec::new()
