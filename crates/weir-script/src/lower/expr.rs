@@ -5,12 +5,8 @@ use weir_ir::{Asked, BinOp, Builtin, CmpOp, KernelPlace, MapId, Op, Trigger, Val
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
-<<<<<<< HEAD
-use crate::check::{constant, constant_string};
-use crate::kernel;
-=======
 use crate::check::{WHOLE, constant, constant_string};
->>>>>>> 92c627e519a010deed8327db50ee915601be61f8
+use crate::kernel;
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, parts};
 use crate::types::{self, IntOp, TypeInfo, length_of};
