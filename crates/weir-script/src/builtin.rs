@@ -16,6 +16,16 @@ pub struct Variable {
     pub doc: &'static str,
 }
 
+impl Variable {
+    /// What `sizeof` says, as bpftrace 0.23 has it: of integers all have 8 but two.
+    pub(crate) fn bytes(&self) -> u32 {
+        match self.ir {
+            Builtin::Pid | Builtin::Tid => 4,
+            _ => self.ty.bytes(),
+        }
+    }
+}
+
 /// Where a variable or function has a meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
@@ -621,7 +631,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::Bswap,
         arity: (1, 1),
         signature: "bswap(n)",
-        doc: "An integer with its bytes in the other order, as many as it was read or cast with: `bswap((uint16)$port)`.",
+        doc: "An integer with its bytes in the other order, as many as its width: `bswap((uint16)$port)`.",
     },
     Function {
         name: "reg",

@@ -25,6 +25,7 @@ mod network;
 mod stmt;
 mod text;
 mod type_of;
+pub(crate) mod width;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -77,8 +78,10 @@ pub(crate) struct Checked {
     pub(crate) statics: HashMap<u32, bool>,
     /// Which part of a tuple or a record a member or an index is.
     pub(crate) parts: HashMap<Span, usize>,
-    /// Bits of what is read from memory or cast.
-    pub(crate) widths: HashMap<Span, u32>,
+    /// Bits of integers, of each in a tuple, where it is known that they have fewer than 64.
+    pub(crate) widths: HashMap<Span, Vec<u32>>,
+    /// What is cut to fewer bits: parameters of functions by their starts, results by those of the bodies.
+    pub(crate) cuts: HashMap<u32, width::Cut>,
     pub(crate) max_strlen: u32,
     pub(crate) max_map_keys: u32,
     pub(crate) max_cat_bytes: u32,
@@ -209,6 +212,7 @@ pub(crate) fn check(
         statics: checker.statics,
         parts: checker.parts,
         widths: checker.widths,
+        cuts: checker.cuts,
         known,
         max_strlen: settings.max_strlen,
         max_map_keys: settings.max_map_keys,
@@ -527,8 +531,11 @@ pub(crate) struct Checker<'a> {
     calls: Vec<inline::Call>,
     /// Which part of a tuple or a record a member or an index is.
     parts: HashMap<Span, usize>,
-    /// Bits of what is read from memory or cast.
-    widths: HashMap<Span, u32>,
+    /// Bits of integers, of each in a tuple.
+    widths: HashMap<Span, Vec<u32>>,
+    /// The same of what variables and maps keep.
+    held: HashMap<length::Holder, width::Held>,
+    cuts: HashMap<u32, width::Cut>,
     /// Of the clause's probes.
     binaries: Vec<String>,
     incomplete: bool,
@@ -614,6 +621,8 @@ impl<'a> Checker<'a> {
             calls: Vec::new(),
             parts: HashMap::new(),
             widths: HashMap::new(),
+            held: HashMap::new(),
+            cuts: HashMap::new(),
             binaries: Vec::new(),
             incomplete,
             maps: Vec::new(),

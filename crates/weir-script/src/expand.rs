@@ -313,11 +313,12 @@ impl Expander {
                     let kind = StmtKind::Let { variable, ty, value: Some(arg) };
                     stmts.push(Stmt { kind, span: moved(param.name.span, inner.shift) });
                 }
+                let params = stmts.len();
                 let mut body = self.block(&inner, definition.body.clone());
                 body.stmts.splice(0..0, stmts);
                 let result = result.clone().map(|ty| self.type_name(&inner, ty));
                 let function = Name { text: name.text.clone(), span: name.span };
-                ExprKind::Inlined { function, body, result }
+                ExprKind::Inlined { function, params, body, result }
             }
         };
         self.depth -= 1;
@@ -459,8 +460,9 @@ impl Expander {
                 body: self.block(frame, body),
                 value: value.map(|value| self.boxed(frame, value)),
             },
-            ExprKind::Inlined { function, body, result } => ExprKind::Inlined {
+            ExprKind::Inlined { function, params, body, result } => ExprKind::Inlined {
                 function: self.name(frame, function),
+                params,
                 body: self.block(frame, body),
                 result: result.map(|ty| self.type_name(frame, ty)),
             },

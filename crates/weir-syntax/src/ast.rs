@@ -248,6 +248,8 @@ pub enum ExprKind {
     /// A function's body where it is called: `return` ends it with its value.
     Inlined {
         function: Name,
+        /// So many of the first statements declare its parameters.
+        params: usize,
         body: Block,
         result: Option<TypeName>,
     },

@@ -59,7 +59,7 @@ impl Checker<'_> {
             return Ty::Unknown;
         }
         let mut is_signed = false;
-        let mut is_float = None;
+        let (mut is_float, mut bytes) = (None, 0);
         for (probe, arguments) in self.arguments.lists.clone() {
             match arguments.get(usize::from(index)) {
                 None => {
@@ -86,6 +86,7 @@ impl Checker<'_> {
                 }
                 Some(argument) => {
                     is_signed |= argument.signed;
+                    bytes = bytes.max(argument.bytes);
                     is_float = Some(argument.is_float);
                 }
             }
@@ -100,6 +101,9 @@ impl Checker<'_> {
                 return Ty::Unknown;
             }
             return Ty::Value(Type::Double);
+        }
+        if !self.arguments.has_functions && bytes > 0 {
+            self.widths.insert(span, vec![8 * u32::from(bytes)]);
         }
         Ty::Value(Type::Int { signed: is_signed })
     }

@@ -19,7 +19,11 @@ use weir_source::nearest;
 impl Checker<'_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Ty {
         match self.plain_expr(expr) {
-            Ty::Value(ty @ Type::Int { .. }) => Ty::Value(self.known.named_number(expr).unwrap_or(ty)),
+            Ty::Value(ty) => {
+                self.note_widths(expr, &ty);
+                let named = matches!(ty, Type::Int { .. }).then(|| self.known.named_number(expr)).flatten();
+                Ty::Value(named.unwrap_or(ty))
+            }
             ty => ty,
         }
     }
@@ -80,8 +84,10 @@ impl Checker<'_> {
                 })
             }
             ExprKind::Block { body, value } => self.valued_block(body, value.as_deref()),
-            ExprKind::Inlined { function, body, result } => self.inlined(function, body, result.as_ref()),
-            ExprKind::Part { tuple, index } => self.part(expr.span, tuple, *index),
+            ExprKind::Inlined { function, params, body, result } => {
+                self.inlined((function, *params), body, result.as_ref())
+            }
+            ExprKind::Part { tuple, index } => self.part(expr, tuple, *index),
             ExprKind::Field(name) if self.kernel_events.contains_key(&self.clause) => {
                 self.kernel_field(expr, name)
             }
@@ -579,9 +585,11 @@ impl Checker<'_> {
         Ty::Value(ty)
     }
 
-    fn part(&mut self, span: Span, tuple: &Expr, index: u64) -> Ty {
+    fn part(&mut self, expr: &Expr, tuple: &Expr, index: u64) -> Ty {
+        let span = expr.span;
         match self.value(tuple) {
             Some(Type::Tuple(parts)) => {
+                self.note_part(expr, tuple, &parts.iter().collect::<Vec<_>>(), index as usize);
                 self.part_of(&parts, usize::try_from(index).ok(), span).map_or(Ty::Unknown, Ty::Value)
             }
             Some(Type::Record(_)) => {

@@ -49,10 +49,11 @@ impl Checker<'_> {
         let events = &self.events[&self.clause];
         let bytes = types::string_bytes(u64::from(self.settings.max_strlen) - 1);
         match type_of(events, name, bytes) {
-            Ok(Ty::Value(Type::Int { signed: false })) => {
-                let pointer = self.pointer_of(events, name);
-                self.field_types.extend(pointer.clone().map(|ty| ((span.start, name.to_string()), ty)));
-                Ty::Value(pointer.unwrap_or(Type::U64))
+            Ok(Ty::Value(ty @ Type::Int { .. })) => {
+                self.widths.insert(span, vec![width(events, name)]);
+                let named = self.named_type(&self.events[&self.clause], name);
+                self.field_types.extend(named.clone().map(|ty| ((span.start, name.to_string()), ty)));
+                Ty::Value(named.unwrap_or(ty))
             }
             Ok(ty) => ty,
             Err((message, hint)) => {
@@ -82,13 +83,17 @@ impl Checker<'_> {
             self.error(span, &message, &hint);
             return Ty::Unknown;
         }
-        let mut parts = Vec::new();
+        let (mut parts, mut widths) = (Vec::new(), Vec::new());
         for name in &names {
             match self.field(name, span) {
-                Ty::Value(ty) => parts.push((name.clone(), ty)),
+                Ty::Value(ty) => {
+                    widths.push(self.widths.remove(&span).map_or(8 * ty.bytes(), |width| width[0]));
+                    parts.push((name.clone(), ty));
+                }
                 other => return other,
             }
         }
+        self.widths.insert(span, widths);
         self.whole_args.insert(span.start, names);
         self.tuple_of(Type::Record(parts), span)
     }
@@ -106,18 +111,24 @@ impl Checker<'_> {
         is_known
     }
 
-    /// What the field points to, where it is an address at all events and of the same type.
-    fn pointer_of(&self, events: &[Event], name: &str) -> Option<Type> {
+    /// The pointer that the field is, where it is of the same type at all events.
+    fn named_type(&self, events: &[Event], name: &str) -> Option<Type> {
         let of = |event: &Event| {
             let (_, id) = event.types.iter().find(|(known, _)| known == name)?;
             match self.types.get(*id) {
-                CType::Pointer(to) => Some(*to),
+                CType::Pointer(to) => Some(Type::Pointer(*to)),
                 _ => None,
             }
         };
         let first = of(events.first()?)?;
-        events.iter().all(|event| of(event) == Some(first)).then_some(Type::Pointer(first))
+        events.iter().all(|event| of(event).as_ref() == Some(&first)).then_some(first)
     }
+}
+
+/// Bits of a field, where it has the most.
+fn width(events: &[Event], name: &str) -> u32 {
+    let bytes = events.iter().filter_map(|event| event.argument(name).ok()).map(|argument| argument.bytes);
+    8 * bytes.max().map_or(types::NUMBER_BYTES, u32::from)
 }
 
 /// The type of a field that all of the events have, or message and hint.

@@ -3,8 +3,9 @@
 use weir_event::Type;
 use weir_source::{Diagnostic, Span};
 
-use crate::ast::{Block, Expr, Name, TypeBase, TypeName};
+use crate::ast::{Block, Expr, IntType, Name, StmtKind, TypeBase, TypeName};
 use crate::check::Checker;
+use crate::check::width::{Cut, WHOLE};
 use crate::types::{self, Ty, describe, describe_one};
 
 /// A function whose body is being read.
@@ -29,7 +30,12 @@ impl Checker<'_> {
     }
 
     /// The body of a function, with its arguments as its first variables.
-    pub(super) fn inlined(&mut self, function: &Name, body: &Block, result: Option<&TypeName>) -> Ty {
+    pub(super) fn inlined(
+        &mut self,
+        (function, params): (&Name, usize),
+        body: &Block,
+        result: Option<&TypeName>,
+    ) -> Ty {
         let key = body.span.start;
         let is_void =
             result.is_some_and(|ty| ty.suffixes.is_empty() && ty.base == TypeBase::Basic("void".to_string()));
@@ -37,18 +43,33 @@ impl Checker<'_> {
             && let Some(ty) = self.declared(result)
         {
             self.results.entry(key).or_insert(ty);
+            self.cut(key, result);
         }
         let has_value = result.is_some() && !is_void;
         self.calls.push(Call { name: function.text.clone(), body: key, has_value, first: None, is_void });
         let loops = std::mem::take(&mut self.loops);
         self.block(body);
         self.loops = loops;
+        for stmt in &body.stmts[..params] {
+            if let StmtKind::Let { variable, ty: Some(name), .. } = &stmt.kind {
+                self.cut(variable.span.start, name);
+            }
+        }
         // SANITY: it was pushed above.
         let call = self.calls.pop().expect("the call is there");
         match (call.has_value, self.results.get(&key)) {
             (false, _) => Ty::None,
             (true, Some(ty)) => Ty::Value(ty.clone()),
             (true, None) => Ty::Unknown,
+        }
+    }
+
+    /// What is given there has no more bits than the type says, as where C calls a function.
+    fn cut(&mut self, at: u32, name: &TypeName) {
+        let is_truth = types::is_truth_name(name);
+        let to = if is_truth { Some(IntType { bits: 8, signed: false }) } else { self.int_type(name) };
+        if let Some(to) = to.filter(|to| to.bits < WHOLE) {
+            self.cuts.insert(at, Cut { to, is_truth });
         }
     }
 

@@ -162,7 +162,7 @@ impl Checker<'_> {
         let name = self.types.name(id);
         let ty = self.complete(id);
         if let (CType::Int { .. } | CType::Enum(_), Some(bytes)) = (&ty, self.types.bytes(id)) {
-            self.widths.entry(expr.span).or_insert(8 * bytes);
+            self.widths.entry(expr.span).or_insert_with(|| vec![8 * bytes]);
         }
         let (message, hint) = match ty {
             CType::Int { signed, .. } => return Ty::Value(Type::Int { signed }),
@@ -227,7 +227,7 @@ impl Checker<'_> {
                     Operand::Pointer(id) => Place { id, is_held: false },
                     Operand::Object(place) => place,
                     Operand::Other(Type::Record(parts)) => {
-                        return self.record_part(expr, &parts, name).map(Found::Part);
+                        return self.record_part((expr, of), &parts, name).map(Found::Part);
                     }
                     Operand::Other(ty) => {
                         let what = format!("`.{}`", name.text);
@@ -236,7 +236,7 @@ impl Checker<'_> {
                 };
                 let member = self.member(from.id, name, of.span)?;
                 if let Some(bits) = member.bits {
-                    self.widths.insert(expr.span, bits.width.into());
+                    self.widths.insert(expr.span, vec![bits.width.into()]);
                 }
                 Some(Place { id: member.ty, ..from })
             }
@@ -259,6 +259,7 @@ impl Checker<'_> {
                         };
                         let at = usize::try_from(at).ok();
                         self.parts.insert(expr.span, at.unwrap_or_default());
+                        self.note_part(expr, of, &parts.iter().collect::<Vec<_>>(), at.unwrap_or_default());
                         return self.part_of(&parts, at, index.span).map(Found::Part);
                     }
                     Operand::Other(Type::Str { bytes }) if constant(index, self.known).is_some() => {
@@ -290,7 +291,12 @@ impl Checker<'_> {
     }
 
     /// `$r.name`
-    fn record_part(&mut self, expr: &Expr, parts: &[(String, Type)], name: &Name) -> Option<Type> {
+    fn record_part(
+        &mut self,
+        (expr, of): (&Expr, &Expr),
+        parts: &[(String, Type)],
+        name: &Name,
+    ) -> Option<Type> {
         let Some(at) = parts.iter().position(|(part, _)| *part == name.text) else {
             let names = || parts.iter().map(|(name, _)| name.as_str());
             let hint = match nearest(&name.text, names()) {
@@ -301,6 +307,7 @@ impl Checker<'_> {
             return None;
         };
         self.parts.insert(expr.span, at);
+        self.note_part(expr, of, &parts.iter().map(|(_, part)| part).collect::<Vec<_>>(), at);
         Some(parts[at].1.clone())
     }
 
@@ -429,7 +436,7 @@ impl Checker<'_> {
         let Some(id) = id else { return Ty::Unknown };
         match self.types.get(id).clone() {
             CType::Int { signed, .. } | CType::Enum(Enum { signed, .. }) => {
-                self.widths.insert(expr.span, 8 * self.types.bytes(id).unwrap_or(8));
+                self.widths.insert(expr.span, vec![8 * self.types.bytes(id).unwrap_or(types::NUMBER_BYTES)]);
                 let is_number = match ty {
                     Some(Type::Double) => true,
                     Some(ty) => self.integer_of(ty, operand.span, &what).is_some(),
@@ -472,7 +479,7 @@ impl Checker<'_> {
         if let TypeBase::Name(word) = &name.base
             && let Some(row) = builtin::variable(word)
         {
-            return self.learn_size(expr, Some(row.ty.bytes().into()));
+            return self.learn_size(expr, Some(row.bytes().into()));
         }
         if let Some(value) = name.of().filter(|_| name.suffixes.is_empty()) {
             return self.size_of_value(expr, value);
@@ -488,6 +495,10 @@ impl Checker<'_> {
             Some(Operand::Other(types::TRUTH)) => Some(1),
             Some(Operand::Other(Type::Word(Word::Enum(of)))) => self.types.bytes(of),
             Some(Operand::Other(Type::Str { bytes })) => Some(self.exact_bytes(operand).unwrap_or(bytes)),
+            Some(Operand::Other(Type::Int { .. })) => Some(self.width(operand).div_ceil(8)),
+            Some(Operand::Other(ty @ (Type::Tuple(_) | Type::Record(_)))) => {
+                Some(self.tuple_bytes(operand, &ty))
+            }
             Some(Operand::Other(ty)) => Some(ty.bytes()),
             None => None,
         };

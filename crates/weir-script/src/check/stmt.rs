@@ -8,6 +8,7 @@ use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind, TypeName};
 use crate::check::length::Holder;
+use crate::check::width::WHOLE;
 use crate::check::{Checker, Scoped, constant};
 use crate::limits;
 use crate::types::{self, Ty, describe, describe_map};
@@ -96,6 +97,7 @@ impl Checker<'_> {
         self.scopes.push(Vec::new());
         self.let_stmt(variable, None, None);
         self.variables.entry(variable.span.start).or_insert(Type::I64);
+        self.hold(Holder::Variable(variable.span.start), vec![WHOLE]);
         self.loop_body(body);
         self.scopes.pop();
     }
@@ -106,6 +108,9 @@ impl Checker<'_> {
         let entry = self.entry_of(&map);
         self.scopes.push(Vec::new());
         self.let_stmt(variable, None, None);
+        if let Some((key, value)) = &entry {
+            self.learn_entry(variable.span.start, &map.name.text, (key, value));
+        }
         if let Some((key, value)) = entry
             && let Ty::Value(ty) = self.tuple_of(Type::Tuple(vec![key, value]), map.span)
             && self.variables.get(&variable.span.start) != Some(&ty)
@@ -140,6 +145,7 @@ impl Checker<'_> {
         if let Some(name) = ty
             && let Some(ty) = self.declared(name)
         {
+            self.declare_width(Holder::Variable(variable.span.start), name, &ty);
             self.variables.entry(variable.span.start).or_insert(ty);
             if let Some(bytes) = self.declared_bytes(name) {
                 self.learn_bytes(Holder::Variable(variable.span.start), bytes);
@@ -147,6 +153,7 @@ impl Checker<'_> {
         }
         if let Some((Some(ty), expr)) = value {
             self.learn_length(Holder::Variable(variable.span.start), expr);
+            self.learn_widths(Holder::Variable(variable.span.start), expr, &ty);
             self.learn_variable(variable, variable.span, ty, expr.span)
         }
     }
@@ -165,6 +172,7 @@ impl Checker<'_> {
             };
             if let Some(ty) = ty {
                 self.learn_length(Holder::Variable(declared.start), value);
+                self.learn_widths(Holder::Variable(declared.start), value, &ty);
                 self.learn_variable(variable, declared, ty, value.span);
             }
             return;
@@ -172,6 +180,14 @@ impl Checker<'_> {
         let old = self.variable(&variable.text, variable.span);
         let new = self.expr(value);
         self.binary_types(op, variable.span.to(value.span), (&old, None), (&new, Some(value)));
+        // What is computed has 64 bits, unless bits are put together.
+        if let (Some(declared), Ty::Value(Type::Int { .. })) = (self.scoped(&variable.text), &old) {
+            let holder = Holder::Variable(declared.start);
+            match new {
+                Ty::Value(ty) if op.is_bitwise() => self.learn_widths(holder, value, &ty),
+                _ => self.hold(holder, vec![WHOLE]),
+            }
+        }
     }
 
     fn assign_map(&mut self, map: &MapRef, value: &Expr) {
@@ -201,6 +217,7 @@ impl Checker<'_> {
             return;
         }
         self.learn_length(Holder::Map(map.name.text.clone()), value);
+        self.learn_widths(Holder::Map(map.name.text.clone()), value, &ty);
         self.learn_value(index, MapValue::Plain(ty), value.span);
     }
 

@@ -8,6 +8,7 @@ use weir_event::{Type, Word};
 use crate::ast::{Expr, TypeName};
 use crate::check::Checker;
 use crate::check::memory::Operand;
+use crate::check::width::WHOLE;
 use crate::limits;
 use crate::types::{self, Ty, TypeInfo, describe, describe_one};
 
@@ -18,7 +19,7 @@ impl Checker<'_> {
             Operand::Object(place) => return Some(place.id),
             Operand::Pointer(to) => CType::Pointer(to),
             Operand::Other(Type::Int { signed }) => {
-                CType::Int { bytes: (self.bits_of(value) / 8) as u8, signed, is_char: false }
+                CType::Int { bytes: (self.width(value) / 8) as u8, signed, is_char: false }
             }
             Operand::Other(Type::Word(Word::Enum(of))) => return Some(of),
             Operand::Other(types::TRUTH) => CType::Int { bytes: 1, signed: false, is_char: false },
@@ -30,11 +31,6 @@ impl Checker<'_> {
             }
         };
         Some(self.types.add(ty))
-    }
-
-    /// What a cast says; memory is asked for its type.
-    fn bits_of(&self, value: &Expr) -> u32 {
-        self.widths.get(&value.span).copied().unwrap_or(64)
     }
 
     /// `typeinfo(type)`, a record.
@@ -52,7 +48,7 @@ impl Checker<'_> {
                     TypeInfo { base: base_name(&ty), full: format!("string[{bytes}]") }
                 }
                 Operand::Other(ty) => {
-                    let full = self.full_name(&ty, self.bits_of(value));
+                    let full = self.full_name(&ty, &mut self.widths_of(value, &ty).into_iter());
                     TypeInfo { base: base_name(&ty), full }
                 }
             }),
@@ -82,23 +78,34 @@ impl Checker<'_> {
     }
 
     /// As bpftrace names types, with the sizes that values have in weir.
-    fn full_name(&self, ty: &Type, bits: u32) -> String {
+    fn full_name(&self, ty: &Type, widths: &mut std::vec::IntoIter<u32>) -> String {
         let many =
             |parts: &mut dyn Iterator<Item = String>, between: &str| parts.collect::<Vec<_>>().join(between);
         match ty {
-            Type::Int { signed } => format!("{}int{bits}", if *signed { "" } else { "u" }),
+            Type::Int { signed } => {
+                format!("{}int{}", if *signed { "" } else { "u" }, widths.next().unwrap_or(WHOLE))
+            }
+            Type::Tuple(parts) => {
+                format!("({})", many(&mut parts.iter().map(|part| self.full_name(part, widths)), ","))
+            }
+            Type::Record(parts) => {
+                let mut parts =
+                    parts.iter().map(|(name, ty)| format!(".{name} = {}", self.full_name(ty, widths)));
+                format!("record {{ {} }}", many(&mut parts, ", "))
+            }
+            leaf => {
+                widths.next();
+                self.leaf_name(leaf)
+            }
+        }
+    }
+
+    fn leaf_name(&self, ty: &Type) -> String {
+        match ty {
             Type::Str { bytes } => format!("string[{bytes}]"),
             Type::Buffer { bytes } => format!("buffer[{bytes}]"),
             Type::Inet => format!("inet[{}]", ty.bytes()),
             Type::Ustack(form) => format!("ustack_{}_{}", form.mode.name(), form.frames),
-            Type::Tuple(parts) => {
-                format!("({})", many(&mut parts.iter().map(|part| self.full_name(part, 64)), ","))
-            }
-            Type::Record(parts) => {
-                let mut parts =
-                    parts.iter().map(|(name, ty)| format!(".{name} = {}", self.full_name(ty, 64)));
-                format!("record {{ {} }}", many(&mut parts, ", "))
-            }
             Type::Usym | Type::Word(Word::Time { .. } | Word::Mac | Word::Cgroup | Word::User) => {
                 base_name(ty).to_string()
             }

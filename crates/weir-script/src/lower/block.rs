@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use weir_event::Type;
 use weir_ir::{Block, BlockId, Inst, Op, Terminator, Value};
 
+use crate::check::width::Cut;
 use crate::lower::Lowering;
 use crate::types;
 
@@ -50,6 +51,7 @@ pub(super) struct Loop {
 /// A function whose body is being lowered: the paths that return from it, with the values of its result.
 pub(super) struct Call {
     pub result: Option<Type>,
+    pub cut: Option<Cut>,
     pub returns: Vec<Edge>,
 }
 

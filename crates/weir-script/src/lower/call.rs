@@ -275,7 +275,8 @@ impl Lowering<'_> {
         let conversions = conversions(format).expect("a checked format");
         for (arg, conversion) in args[1..].iter().zip(conversions) {
             let mut operand = self.expr(arg);
-            let bits = self.bits(arg);
+            // As C gives it to a function: at least an `int`.
+            let bits = self.bits(arg).max(32);
             if conversion.shows_bits() && bits < 64 && operand.ty == Type::I64 {
                 operand = self.without_sign(&operand, bits);
             }

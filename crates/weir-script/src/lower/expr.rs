@@ -1,10 +1,11 @@
 //! Expressions and conditions.
 
 use weir_event::Type;
-use weir_ir::{Asked, BinOp, Builtin, CmpOp, FoundArgument, KernelPlace, MapId, Op, Trigger, Value};
+use weir_ir::{Asked, BinOp, Builtin, CmpOp, KernelPlace, MapId, Op, Trigger, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
+use crate::check::width::WHOLE;
 use crate::check::{constant, constant_string};
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, parts};
@@ -356,20 +357,18 @@ impl Lowering<'_> {
         Operand::one(value, Type::U64)
     }
 
-    /// How wide the integer is that an expression gives, as far as that is seen: what a cast or the traced program says of it.
+    /// How wide the integer is that an expression gives, as far as that is known.
     pub(super) fn bits(&self, expr: &Expr) -> u32 {
-        let of = |argument: Option<&FoundArgument>| argument.map_or(64, |found| u32::from(found.bytes) * 8);
-        match &expr.kind {
-            ExprKind::Cast { .. } | ExprKind::Deref(_) | ExprKind::Member { .. } | ExprKind::Index { .. } => {
-                self.checked.widths.get(&expr.span).copied().unwrap_or(64)
-            }
-            ExprKind::Field(name) => of(self.target.fields.get(name)),
+        let argument = match &expr.kind {
+            ExprKind::Field(name) => self.target.fields.get(name),
             ExprKind::Name(name) => match builtin::variable(name).map(|row| row.ir) {
-                Some(Builtin::Arg(index)) => of(self.target.arguments.get(&index)),
-                _ => 64,
+                Some(Builtin::Arg(index)) => self.target.arguments.get(&index),
+                _ => None,
             },
-            _ => 64,
-        }
+            _ => None,
+        };
+        let width = || self.checked.widths.get(&expr.span).and_then(|widths| widths.first().copied());
+        argument.map(|found| u32::from(found.bytes) * 8).or_else(width).unwrap_or(WHOLE)
     }
 
     /// It is what a register held at the probe, whose width nobody has said.

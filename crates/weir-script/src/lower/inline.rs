@@ -4,6 +4,7 @@ use weir_event::{Action, Type};
 use weir_ir::{Asked, Trigger};
 
 use crate::ast::{Block, Expr};
+use crate::check::width::Cut;
 use crate::lower::Lowering;
 use crate::lower::block::{Call, Loop, parts};
 use crate::lower::call::field;
@@ -39,12 +40,13 @@ impl Lowering<'_> {
     pub(super) fn inlined(&mut self, body: &Block) -> Option<Operand> {
         let scope = self.variables.len();
         let result = self.checked.results.get(&body.span.start).cloned();
+        let cut = self.checked.cuts.get(&body.span.start).copied();
         let loops: Vec<Loop> = std::mem::take(&mut self.loops);
-        self.calls.push(Call { result, returns: Vec::new() });
+        self.calls.push(Call { result, cut, returns: Vec::new() });
         self.block(body);
         self.return_from_call(None);
         // SANITY: it was pushed above.
-        let Call { result, returns } = self.calls.pop().expect("the call is there");
+        let Call { result, returns, .. } = self.calls.pop().expect("the call is there");
         self.loops = loops;
         let types = result.as_ref().map(parts).unwrap_or_default();
         let values = self.merge(returns, scope, &types);
@@ -85,9 +87,13 @@ impl Lowering<'_> {
             return;
         }
         // SANITY: it is called only in a call.
-        let result = self.calls.last().expect("a call is around").result.clone();
+        let call = self.calls.last().expect("a call is around");
+        let (result, cut) = (call.result.clone(), call.cut);
         let values = match (&result, value) {
-            (Some(ty), Some(value)) => self.expr_as(value, ty).values,
+            (Some(ty), Some(value)) => {
+                let value = self.expr_as(value, ty);
+                self.cut(value, cut).values
+            }
             (Some(ty), None) => parts(ty).into_iter().map(|ty| self.zero(ty)).collect(),
             (None, Some(value)) => {
                 self.effect_of(value);
@@ -98,5 +104,15 @@ impl Lowering<'_> {
         let edge = self.jump(values);
         // SANITY: as above.
         self.calls.last_mut().expect("a call is around").returns.extend(edge);
+    }
+
+    /// What a function is given, or gives, as its head says.
+    pub(super) fn cut(&mut self, value: Operand, cut: Option<Cut>) -> Operand {
+        match cut {
+            Some(Cut { to, is_truth }) => {
+                Operand { ty: value.ty.clone(), ..self.cast_int(to, value, is_truth) }
+            }
+            None => value,
+        }
     }
 }

@@ -82,7 +82,10 @@ impl Lowering<'_> {
         // A variable that nothing is ever assigned to has no type, and nothing reads it.
         let Some(ty) = self.checked.variables.get(&variable.span.start).cloned() else { return };
         let values = match value {
-            Some(value) => self.expr_as(value, &ty).values,
+            Some(value) => {
+                let value = self.expr_as(value, &ty);
+                self.cut(value, self.checked.cuts.get(&variable.span.start).copied()).values
+            }
             None => parts(&ty).into_iter().map(|ty| self.zero(ty)).collect(),
         };
         self.variables.push(Slot { name: variable.text.clone(), ty, values });
