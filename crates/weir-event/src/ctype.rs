@@ -124,6 +124,13 @@ pub struct Enum {
     pub labels: Vec<(String, i64)>,
 }
 
+impl Enum {
+    /// The name of a value; the first, where it has several.
+    pub fn label(&self, value: i64) -> Option<&str> {
+        self.labels.iter().find(|(_, known)| *known == value).map(|(label, _)| label.as_str())
+    }
+}
+
 /// Types that refer to each other. [`CTypes::VOID`] is in each.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CTypes {

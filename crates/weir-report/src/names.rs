@@ -118,11 +118,11 @@ impl Names<'_> {
             Word::Truth => None,
             Word::Enum(of) => {
                 let label = match self.types.get(*of) {
-                    CType::Enum(of) => of.labels.iter().find(|(_, known)| *known == value as i64),
+                    CType::Enum(of) => of.label(value as i64),
                     _ => None,
                 };
-                let Some((label, _)) = label else { return Value::int(value as i64) };
-                return Value::Enum(value, label.clone());
+                let Some(label) = label else { return Value::int(value as i64) };
+                return Value::Enum(value, label.to_string());
             }
             Word::Errno => words::error(value),
             Word::Signal => Some(words::signal(value)),

@@ -3,7 +3,7 @@
 //! Members of members without names are the record's own, arrays of `char` are strings. What is not in the bytes, or cannot be read, is
 //! `?`.
 
-use weir_event::ctype::{CType, CTypes, Record, TypeId};
+use weir_event::ctype::{CType, CTypes, Enum, Record, TypeId};
 
 use crate::value::Value;
 
@@ -21,7 +21,7 @@ fn of_type(types: &CTypes, ty: TypeId, bytes: &[u8], depth: u32) -> Option<Value
     }
     Some(match types.known(ty)? {
         CType::Int { bytes: size, signed, .. } => integer(number(bytes, *size)?, *size, *signed),
-        CType::Enum(of) => integer(number(bytes, of.bytes)?, of.bytes, of.signed),
+        CType::Enum(of) => named(of, integer(number(bytes, of.bytes)?, of.bytes, of.signed)),
         CType::Float { bytes: 4 } => {
             Value::Double(f64::from(f32::from_bits(number(bytes, 4)? as u32)).to_bits())
         }
@@ -58,11 +58,8 @@ fn add(types: &CTypes, record: &Record, bytes: &[u8], members: &mut Vec<(String,
                 add(types, inner, own, members, depth + 1);
             }
             (Some(ty), Some(bits)) => {
-                let signed = matches!(
-                    ty,
-                    CType::Int { signed: true, .. }
-                        | CType::Enum(weir_event::ctype::Enum { signed: true, .. })
-                );
+                let signed =
+                    matches!(ty, CType::Int { signed: true, .. } | CType::Enum(Enum { signed: true, .. }));
                 let read = bits.bytes().and_then(|size| number(own, size));
                 let Some(word) = read.filter(|_| bits.width > 0 && bits.width <= 64) else {
                     members.push((member.name.clone(), unread()));
@@ -71,7 +68,14 @@ fn add(types: &CTypes, record: &Record, bytes: &[u8], members: &mut Vec<(String,
                 let above = word << (64 - u32::from(bits.shift) - u32::from(bits.width));
                 let down = 64 - u32::from(bits.width);
                 let value = if signed { ((above as i64) >> down) as u64 } else { above >> down };
-                members.push((member.name.clone(), Value::Int { bits: value, signed }));
+                let value = Value::Int { bits: value, signed };
+                members.push((
+                    member.name.clone(),
+                    match ty {
+                        CType::Enum(of) => named(of, value),
+                        _ => value,
+                    },
+                ));
             }
             _ => {
                 let value = of_type(types, member.ty, own, depth).unwrap_or_else(unread);
@@ -98,6 +102,17 @@ fn integer(word: u64, size: u8, signed: bool) -> Value {
     Value::Int { bits, signed }
 }
 
+/// The name of a value of an enumeration, where it has one.
+fn named(of: &Enum, value: Value) -> Value {
+    match value {
+        Value::Int { bits, .. } => match of.label(bits as i64) {
+            Some(label) => Value::Enum(bits, label.to_string()),
+            None => value,
+        },
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use weir_event::ctype::{Bits, Member};
@@ -117,11 +132,16 @@ mod tests {
             bytes: 2,
             members: vec![member("c", short, 0, None)],
         }));
+        let labels = vec![("IDLE".to_string(), 0), ("BUSY".to_string(), 7)];
+        let state = types.add(CType::Enum(Enum { name: "enum e".into(), bytes: 1, signed: false, labels }));
         let members = vec![
             member("a", text, 0, None),
             member("b", list, 4, None),
             member("", inner, 8, None),
             member("d", short, 10, Some(Bits { shift: 1, width: 3 })),
+            member("e", state, 8, None),
+            member("f", state, 10, Some(Bits { shift: 1, width: 3 })),
+            member("g", state, 3, None),
             member("gone", list, 12, None),
         ];
         let record = types.add(CType::Record(Record { name: "struct s".into(), bytes: 12, members }));
@@ -131,6 +151,9 @@ mod tests {
             ("b", Value::Array(vec![Value::int(1), Value::int(-1)])),
             ("c", Value::int(7)),
             ("d", Value::int(-1)),
+            ("e", Value::Enum(7, "BUSY".to_string())),
+            ("f", Value::Enum(7, "BUSY".to_string())),
+            ("g", Value::Int { bits: b'z'.into(), signed: false }),
             ("gone", Value::str("?")),
         ];
         let want = want.map(|(name, value)| (name.to_string(), value)).to_vec();

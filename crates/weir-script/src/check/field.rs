@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use weir_event::ctype::{CType, CTypes, TypeId};
-use weir_event::{Type, schema};
+use weir_event::{Type, Word, schema};
 use weir_ir::{FoundArgument, FoundField, World};
 use weir_source::{Span, nearest};
 
@@ -111,12 +111,13 @@ impl Checker<'_> {
         is_known
     }
 
-    /// The pointer that the field is, where it is of the same type at all events.
+    /// The pointer or the enumeration that the field is, where it is of the same type at all events.
     fn named_type(&self, events: &[Event], name: &str) -> Option<Type> {
         let of = |event: &Event| {
             let (_, id) = event.types.iter().find(|(known, _)| known == name)?;
             match self.types.get(*id) {
                 CType::Pointer(to) => Some(Type::Pointer(*to)),
+                CType::Enum(_) => Some(Type::Word(Word::Enum(*id))),
                 _ => None,
             }
         };

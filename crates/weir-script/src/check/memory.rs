@@ -38,6 +38,7 @@ impl Checker<'_> {
                     self.error(name.span, &message, "declare what is needed of it in the script");
                     return None;
                 }
+                None if tag.starts_with("enum ") => self.enumeration(tag, name.span),
                 None => self.types.named(tag, None, None),
             },
             TypeBase::Name(word) => self.typedef(word, name.span)?,
@@ -51,6 +52,17 @@ impl Checker<'_> {
         }
         self.type_ids.insert(name.span.start, id);
         Some(id)
+    }
+
+    /// An enumeration of the clause's binaries, the same as their members and parameters have. It has its values from the start.
+    fn enumeration(&mut self, tag: &str, span: Span) -> TypeId {
+        let is_it = |ty: &CType| matches!(ty, CType::Enum(of) if of.name == tag);
+        if let Some(id) = self.type_ids.get(&span.start).filter(|id| is_it(self.types.get(**id))) {
+            return *id;
+        }
+        let (world, types) = (self.world, &mut self.types);
+        let found = self.binaries.iter().find_map(|binary| world.c_type(binary, tag, types));
+        found.unwrap_or_else(|| types.named(tag, None, None))
     }
 
     fn typedef(&mut self, word: &str, span: Span) -> Option<TypeId> {
@@ -166,7 +178,7 @@ impl Checker<'_> {
         }
         let (message, hint) = match ty {
             CType::Int { signed, .. } => return Ty::Value(Type::Int { signed }),
-            CType::Enum(of) => return Ty::Value(Type::Int { signed: of.signed }),
+            CType::Enum(_) => return Ty::Value(Type::Word(Word::Enum(id))),
             CType::Float { .. } => return Ty::Value(Type::Double),
             CType::Pointer(to) => return Ty::Value(Type::Pointer(to)),
             CType::Array { .. } if let Some(count) = self.types.text(id) => {
@@ -434,7 +446,7 @@ impl Checker<'_> {
             false => self.value(operand),
         };
         let Some(id) = id else { return Ty::Unknown };
-        match self.types.get(id).clone() {
+        match self.complete(id) {
             CType::Int { signed, .. } | CType::Enum(Enum { signed, .. }) => {
                 self.widths.insert(expr.span, vec![8 * self.types.bytes(id).unwrap_or(types::NUMBER_BYTES)]);
                 let is_number = match ty {
@@ -461,6 +473,9 @@ impl Checker<'_> {
                 let found = self.integer_of(ty, operand.span, &what);
                 let bytes = types::NUMBER_BYTES;
                 return found.map_or(Ty::Unknown, |_| Ty::Value(Type::Object { ty: id, bytes }));
+            }
+            CType::Named { name: tag, .. } if tag.starts_with("enum ") => {
+                self.unknown_record(&tag, name.span)
             }
             CType::Record(_) | CType::Named { .. } => {
                 let hint = format!("cast to a pointer: `({} *)`", name.text());
@@ -554,7 +569,7 @@ impl Checker<'_> {
             return self.value(value);
         }
         let id = self.type_id(name)?;
-        match self.types.get(id) {
+        match &self.complete(id) {
             CType::Enum(_) => Some(Type::Word(Word::Enum(id))),
             CType::Int { signed, .. } => Some(Type::Int { signed: *signed }),
             CType::Pointer(to) => Some(Type::Pointer(*to)),

@@ -257,7 +257,11 @@ impl Lowering<'_> {
         // SANITY: the check refuses a bit-field that no integer holds.
         let bytes = bits.bytes().expect("a checked bit-field is in one integer");
         let value = self.integer_at(place, bytes, Type::U64);
-        self.field_of(value, bits, bytes, signed)
+        let number = self.field_of(value, bits, bytes, signed);
+        match self.types().get(place.ty) {
+            CType::Enum(_) => Operand { ty: Type::Word(Word::Enum(place.ty)), ..number },
+            _ => number,
+        }
     }
 
     /// An integer of so many bytes, extended with zeros.

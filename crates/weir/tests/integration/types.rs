@@ -528,3 +528,41 @@ fn members_lead_to_what_contains_them() {
     "#;
     assert_eq!(trace(&program, script).0.trim_end(), "1 first\n2 second 8\nint32");
 }
+
+const STATES: &str = r#"
+    #include <stdio.h>
+    enum state { IDLE, BUSY = 5, DONE };
+    struct job { enum state st; enum state last : 4; int n; };
+    __attribute__((noipa)) int go(struct job *job, enum state state, char *text, int length, unsigned short port) {
+        __asm__ volatile("nop; nop; nop; nop");
+        return job->n + state + text[0] + length + port;
+    }
+    int main(void) { struct job job = { BUSY, DONE, 3 }; char text[] = "hello"; printf("%d\n", go(&job, DONE, text, 3, 0x1234)); return 0; }
+"#;
+
+#[test]
+fn values_of_enumerations_have_names() {
+    let program = target::build("types-states", Source::Text(STATES), &["-O1", "-g"]);
+    let declared = "enum state { IDLE, BUSY = 5, DONE }; struct job { enum state st; enum state last : 4; int n; };
+    uprobe:APP:go {
+        $j = (struct job *)arg0; print($j->st); print(*$j); @[$j->st] = count(); @v = $j->st; @s = sum($j->st);
+        printf(\"%s %d %s\\n\", $j->st, $j->st, $j->last); print(($j->st + 1, $j->st == BUSY, sizeof($j->st), $j->st));
+        $e = (enum state)arg1; print($e); $j->st ? print(\"yes\") : print(\"no\");
+    }";
+    let wanted = "BUSY\n{ .st = BUSY, .last = DONE, .n = 3 }\nBUSY 5 DONE\n(6, 1, 4, BUSY)\nDONE\nyes\n\n\n@[BUSY]: 1\n@s: 5\n@v: BUSY";
+    assert_eq!(trace(&program, declared).0.trim(), wanted);
+    let found = "uprobe:APP:go {
+        print((args.job->st, args.state, (enum state)arg1)); print(*args.job); @[args.state, args.job->st] = count();
+        let $e: enum state = args.state; print($e); print(((typeof(args.state))0, args.state == 6, sizeof(args.state)));
+    }";
+    let wanted =
+        "(BUSY, DONE, DONE)\n{ .st = BUSY, .last = DONE, .n = 3 }\nDONE\n(IDLE, 1, 4)\n\n\n@[DONE, BUSY]: 1";
+    assert_eq!(trace(&program, found).0.trim(), wanted);
+}
+
+#[test]
+fn bytes_are_swapped_as_they_were_declared() {
+    let program = target::build("types-states", Source::Text(STATES), &["-O1", "-g"]);
+    let script = "uprobe:APP:go { $p = args.port; $a = args; print((bswap(args.port), bswap($p), bswap($a.port), sizeof($p))); }";
+    assert_eq!(trace(&program, script).0.trim(), "(13330, 13330, 13330, 2)");
+}

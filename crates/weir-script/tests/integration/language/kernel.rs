@@ -252,10 +252,7 @@ fn probes_of_the_kernel_run_there() {
         ("hardware:cache-misses:1000", "counter 0 3 1000"),
     ] {
         let module = in_kernel(&format!("{probe} /pid == 1/ {{ @[comm, probe, cpu] = count(); }}"));
-        assert!(
-            module.contains(" kernel span") && module.contains(&format!("site {site} 0\n")),
-            "{module}"
-        );
+        assert!(module.contains(" kernel span") && module.contains(&format!("site {site} 0\n")), "{module}");
     }
 }
 
