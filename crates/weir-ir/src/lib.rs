@@ -410,8 +410,8 @@ pub enum Op {
     },
     /// Reads a NUL-terminated string at an address in the target; empty on a fault (counted by the runtime).
     /// The result type's `bytes` is the limit; at most `bytes` - 1 characters are read and a NUL follows. With
-    /// `limit`, an unsigned integer, at most that many characters (`str(p, 3)` gives 3, as in bpftrace; sizes are
-    /// multiples of 8, so that the type alone cannot say it).
+    /// `limit`, an unsigned integer, at most that many characters (sizes are multiples of 8, so that the type alone cannot say it)
+    /// and no NUL among them: what a script calls `str(p, 4)` has a limit of 3.
     ReadStr {
         address: Value,
         limit: Option<Value>,

@@ -372,7 +372,7 @@ pub const FUNCTIONS: &[Function] = &[
         kind: FunctionKind::Str,
         arity: (1, 2),
         signature: "str(address[, n]), str($1)",
-        doc: "The string at an address in the target, at most `n` characters; \"\" if it cannot be read.",
+        doc: "The string at an address in the target, at most `n` bytes, its end included: `str(p, 3)` has two characters; \"\" if it cannot be read.",
     },
     Function {
         name: "delete",

@@ -358,15 +358,15 @@ impl Checker<'_> {
             Some(length) => match constant(length, self.known) {
                 Some(value) if value < 0 => {
                     let message = format!("the length of `str` cannot be negative: {value}");
-                    self.error(length.span, &message, "it is the number of characters");
+                    self.error(length.span, &message, "it is the number of bytes, the end included");
                     whole
                 }
-                Some(value) if value >= i128::from(max) => {
-                    let message = format!("the length {value} is above the limit of {}", max - 1);
+                Some(value) if value > i128::from(max) => {
+                    let message = format!("the length {value} is above the limit of {max}");
                     self.warning(length.span, &message, "raise it with `config = { max_strlen = …; }`");
                     whole
                 }
-                Some(value) => types::string_bytes(value as u64),
+                Some(value) => types::string_bytes((value as u64).saturating_sub(1)),
                 None => {
                     self.integer(length, "the length of `str`");
                     whole

@@ -37,7 +37,7 @@ impl Checker<'_> {
                 if builtin::function(&function.text)?.kind == FunctionKind::Str && !args[0].is_place() =>
             {
                 let length = args.get(1).and_then(|length| constant(length, self.known));
-                Some(length.map_or(most, |length| (length.clamp(0, most.into()) as u32 + 1).min(most)))
+                Some(length.map_or(most, |length| length.clamp(0, most.into()) as u32))
             }
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! Calls: one arm for each row of [`builtin::FUNCTIONS`].
 
 use weir_event::{Action, Field, PrintTo, RECORD_HEADER_BYTES, Type, Word, signal};
-use weir_ir::{Builtin, MapId, Op, Value};
+use weir_ir::{BinOp, Builtin, CmpOp, MapId, Op, Value};
 
 use crate::ast::{Expr, ExprKind, MapRef};
 use crate::builtin::{self, FunctionKind, Prints};
@@ -333,9 +333,13 @@ impl Lowering<'_> {
         let length = args.get(1).map(|length| constant(length, &self.checked.known));
         let (bytes, limit) = match length {
             // The length is known only at run time; the type bounds it.
-            Some(None) => (types::string_bytes(most), Some(self.expr(&args[1]).value())),
+            Some(None) => {
+                let length = self.expr(&args[1]).value();
+                (types::string_bytes(most), Some(self.without_end(length)))
+            }
             known => {
-                let length = known.flatten().map_or(most, |length| (length as u64).min(most));
+                let without_end = |length: i128| (length as u64).saturating_sub(1).min(most);
+                let length = known.flatten().map_or(most, without_end);
                 let bytes = types::string_bytes(length);
                 let exact = u64::from(bytes) == length + 1;
                 (bytes, (!exact).then(|| self.int(length as i64, Type::U64).value()))
@@ -343,6 +347,13 @@ impl Lowering<'_> {
         };
         let ty = Type::Str { bytes };
         Operand::one(self.blocks.value(Op::ReadStr { address, limit }, ty.clone()), ty)
+    }
+
+    /// Characters in so many bytes, the last of which is the end: none in none.
+    fn without_end(&mut self, bytes: Value) -> Value {
+        let zero = self.int(0, Type::U64).value();
+        let end = self.blocks.value(Op::Cmp(CmpOp::Ne, bytes, zero), Type::I64);
+        self.blocks.value(Op::Bin(BinOp::Sub, bytes, end), Type::U64)
     }
 
     pub(super) fn emit(&mut self, call: &Expr, action: Action, args: Vec<Value>) {

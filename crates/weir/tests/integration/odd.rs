@@ -55,7 +55,7 @@ fn texts_are_read_and_compared() {
 fn values_and_keys_are_of_odd_sizes() {
     check(
         &[],
-        "uprobe:PROGRAM:odd_function { @calls = count(); @by[(int8)arg1, arg1, str(arg0, 13)] = sum(arg1); \
+        "uprobe:PROGRAM:odd_function { @calls = count(); @by[(int8)arg1, arg1, str(arg0, 14)] = sum(arg1); \
          if (arg1 % 7 == 0) { printf(\"%c %d %s %d\\n\", (int8)arg1, arg1, str(arg0), (int16)arg1); } } \
          uretprobe:PROGRAM:odd_function { @lasted[(int8)retval, retval] = count(); }",
     );

@@ -15,9 +15,9 @@ const SCRIPT: &str = r#"
         printf("%u %d %u %d %x\n", arg5, arg6, arg7, arg8, arg9);
     }
     usdt:APP:floats { printf("floats %.17g %.17g %g %g\n", arg0, arg1, arg2, arg3); }
-    usdt:APP:texts { printf("texts %s %s %s %s\n", str(arg0), str(arg1, arg2), str(arg3), str(arg4)); }
+    usdt:APP:texts { printf("texts %s %s %s %s\n", str(arg0), str(arg1, arg2 + 1), str(arg3), str(arg4)); }
     usdt:APP:memory {
-        printf("memory %s %s %d %p %p %p\n", str(arg0, 4), str(arg1, arg2), arg2, arg3, arg4, arg5);
+        printf("memory %s %s %d %p %p %p\n", str(arg0, 5), str(arg1, arg2 + 1), arg2, arg3, arg4, arg5);
     }
     usdt:APP:colors { printf("colors %d %d\n", arg0, arg1); }
     usdt:APP:twelve {

@@ -561,6 +561,20 @@ fn values_of_enumerations_have_names() {
 }
 
 #[test]
+fn the_length_of_a_string_counts_its_end() {
+    let program = target::build("types-states", Source::Text(STATES), &["-O1", "-g"]);
+    let script = "uprobe:APP:go {
+        printf(\"%s|%s|%s|\\n\", str(arg2, 3), str(arg2, 1), str(arg2, 0));
+        printf(\"%s|%s|%s|%s|\\n\", str(arg2, arg3), str(arg2, arg3 - 2), str(arg2, arg3 - 3), str(arg2, arg3 - 4));
+        printf(\"%s|%s|%s|\\n\", str(arg2, 6), str(arg2, 5), str(arg2)); @ = str(arg2, 3);
+        print((sizeof(str(arg2, 3)), sizeof(str(arg2, 0)), sizeof(str(arg2)), sizeof(str(arg2, arg3))));
+    }";
+    // As bpftrace 0.23.2 prints them.
+    let wanted = "he|||\nhe|||hello|\nhello|hell|hello|\n(3, 0, 1024, 1024)\n\n\n@: he";
+    assert_eq!(trace(&program, script).0.trim(), wanted);
+}
+
+#[test]
 fn bytes_are_swapped_as_they_were_declared() {
     let program = target::build("types-states", Source::Text(STATES), &["-O1", "-g"]);
     let script = "uprobe:APP:go { $p = args.port; $a = args; print((bswap(args.port), bswap($p), bswap($a.port), sizeof($p))); }";

@@ -162,19 +162,19 @@ fn strings_are_read_to_the_length_asked_for() {
         "b0:\n  v0: u64 = arg 0\n  v1: str1024 = read_str v0\n  set @, v1\n  return",
     );
     body(
-        "@ = str(arg0, 7)",
+        "@ = str(arg0, 8)",
         "map @ plain str8",
         "b0:\n  v0: u64 = arg 0\n  v1: str8 = read_str v0\n  set @, v1\n  return",
     );
     body(
-        "@ = str(arg0, 8)",
+        "@ = str(arg0, 9)",
         "map @ plain str16",
         "b0:\n  v0: u64 = arg 0\n  v1: u64 = int 8\n  v2: str16 = read_str v0, v1\n  set @, v2\n  return",
     );
     body(
         "@ = str(arg0, arg1)",
         "map @ plain str1024",
-        "b0:\n  v0: u64 = arg 0\n  v1: u64 = arg 1\n  v2: str1024 = read_str v0, v1\n  set @, v2\n  return",
+        "b0:\n  v0: u64 = arg 0\n  v1: u64 = arg 1\n  v2: u64 = int 0\n  v3: i64 = ne v1, v2\n  v4: u64 = sub v1, v3\n  v5: str1024 = read_str v0, v4\n  set @, v5\n  return",
     );
     body("@ = str($2)", "map @ plain str8", "b0:\n  v0: str8 = str \"abc\"\n  set @, v0\n  return");
 }

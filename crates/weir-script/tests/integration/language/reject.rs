@@ -568,7 +568,7 @@ fn str_used_wrongly() {
     check("@ = str(comm)", "`comm`: `str` takes an integer, not a string");
     check("@ = str(arg0, comm)", "`comm`: the length of `str` takes an integer, not a string");
     check("@ = str(arg0, -1)", "`-1`: the length of `str` cannot be negative: -1");
-    check("@ = str(arg0, 5000)", "`5000`: warning: the length 5000 is above the limit of 1023");
+    check("@ = str(arg0, 5000)", "`5000`: warning: the length 5000 is above the limit of 1024");
     check("@ = $2", "`$2`: the parameter `$2` is no number");
     let long = "x".repeat(2000);
     let expected = format!("`\"{long}\"`: string is too long: 2000 bytes, the limit is 1023");
