@@ -25,7 +25,7 @@ mod network;
 mod stmt;
 mod text;
 mod type_of;
-mod width;
+pub(crate) mod width;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -45,7 +45,6 @@ use crate::{Kernel, Options};
 
 pub(crate) use crate::check::call::{stack_form, stack_of};
 pub(crate) use crate::check::constant::{Known, Parameter, constant, constant_string, parameter};
-pub(crate) use crate::check::width::{Cut, WHOLE};
 
 /// A script that is sound. Only [`check`] makes one.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,7 +81,7 @@ pub(crate) struct Checked {
     /// Bits of integers, of each in a tuple, where it is known that they have fewer than 64.
     pub(crate) widths: HashMap<Span, Vec<u32>>,
     /// What is cut to fewer bits: parameters of functions by their starts, results by those of the bodies.
-    pub(crate) cuts: HashMap<u32, Cut>,
+    pub(crate) cuts: HashMap<u32, width::Cut>,
     pub(crate) max_strlen: u32,
     pub(crate) max_map_keys: u32,
     pub(crate) max_cat_bytes: u32,
@@ -536,7 +535,7 @@ pub(crate) struct Checker<'a> {
     widths: HashMap<Span, Vec<u32>>,
     /// The same of what variables and maps keep.
     held: HashMap<length::Holder, width::Held>,
-    cuts: HashMap<u32, Cut>,
+    cuts: HashMap<u32, width::Cut>,
     /// Of the clause's probes.
     binaries: Vec<String>,
     incomplete: bool,

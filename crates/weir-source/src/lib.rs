@@ -8,9 +8,11 @@
 
 mod diagnostic;
 mod suggest;
+mod text;
 
 pub use crate::diagnostic::{Diagnostic, Label, Severity, render};
 pub use crate::suggest::nearest;
+pub use crate::text::{NotText, text_of, without_mark};
 
 /// Names come from files and processes that may have anything in them: no control characters reach the terminal.
 pub fn printable(text: &str) -> String {

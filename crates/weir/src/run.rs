@@ -4,7 +4,7 @@
 //! end the run, SIGUSR1 has a flight recorder take a snapshot, or a script's `self` probes run.
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _, Write};
+use std::io::{self, IsTerminal as _, Read, Write};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -189,7 +189,7 @@ pub(crate) fn source_of(script: args::Script<'_>) -> Result<SourceFile, Failure>
             Ok(SourceFile { name: path.display().to_string(), text: text.map_err(Failure::Refused)? })
         }
         args::Script::StandardInput => {
-            let text = io::read_to_string(io::stdin()).context("cannot read the script from standard input");
+            let text = text_from(io::stdin()).context("cannot read the script from standard input");
             Ok(SourceFile { name: "<stdin>".into(), text: text.map_err(Failure::Refused)? })
         }
     }
@@ -198,9 +198,13 @@ pub(crate) fn source_of(script: args::Script<'_>) -> Result<SourceFile, Failure>
 /// So much of a file as shows that it is too long for a script, if it is.
 fn script_text(path: &Path) -> io::Result<String> {
     const MOST: u64 = 2 << 20;
-    let mut text = String::new();
-    File::open(path)?.take(MOST).read_to_string(&mut text)?;
-    Ok(text)
+    text_from(File::open(path)?.take(MOST))
+}
+
+fn text_from(mut from: impl Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes)?;
+    weir_source::text_of(bytes).map_err(io::Error::other)
 }
 
 /// Runs until it is over, or a signal ends it. `flight`: it takes snapshots.

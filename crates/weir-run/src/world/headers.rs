@@ -84,5 +84,5 @@ fn read(path: &Path) -> io::Result<String> {
     if bytes.len() as u64 > HEADER_BYTES_MAX {
         return Err(io::Error::other(format!("it has more than {HEADER_BYTES_MAX} bytes")));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(weir_source::without_mark(String::from_utf8_lossy(&bytes).into_owned()))
 }

@@ -4,7 +4,8 @@ use weir_event::Type;
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Block, Expr, IntType, Name, StmtKind, TypeBase, TypeName};
-use crate::check::{Checker, Cut, WHOLE};
+use crate::check::Checker;
+use crate::check::width::{Cut, WHOLE};
 use crate::types::{self, Ty, describe, describe_one};
 
 /// A function whose body is being read.

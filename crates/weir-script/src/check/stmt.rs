@@ -8,7 +8,8 @@ use weir_source::{Diagnostic, Span};
 
 use crate::ast::{BinaryOp, Block, Expr, ExprKind, MapRef, Name, Stmt, StmtKind, TypeName};
 use crate::check::length::Holder;
-use crate::check::{Checker, Scoped, WHOLE, constant};
+use crate::check::width::WHOLE;
+use crate::check::{Checker, Scoped, constant};
 use crate::limits;
 use crate::types::{self, Ty, describe, describe_map};
 use weir_source::nearest;

@@ -6,8 +6,9 @@ use weir_event::ctype::{CType, TypeId};
 use weir_event::{Type, Word};
 
 use crate::ast::{Expr, TypeName};
+use crate::check::Checker;
 use crate::check::memory::Operand;
-use crate::check::{Checker, WHOLE};
+use crate::check::width::WHOLE;
 use crate::limits;
 use crate::types::{self, Ty, TypeInfo, describe, describe_one};
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use weir_event::Type;
 use weir_ir::{Block, BlockId, Inst, Op, Terminator, Value};
 
-use crate::check::Cut;
+use crate::check::width::Cut;
 use crate::lower::Lowering;
 use crate::types;
 

@@ -5,7 +5,8 @@ use weir_ir::{Asked, BinOp, Builtin, CmpOp, KernelPlace, MapId, Op, Trigger, Val
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
-use crate::check::{WHOLE, constant, constant_string};
+use crate::check::width::WHOLE;
+use crate::check::{constant, constant_string};
 use crate::kernel;
 use crate::lower::Lowering;
 use crate::lower::block::{Edge, parts};

@@ -4,7 +4,7 @@ use weir_event::{Action, Type};
 use weir_ir::{Asked, Trigger};
 
 use crate::ast::{Block, Expr};
-use crate::check::Cut;
+use crate::check::width::Cut;
 use crate::lower::Lowering;
 use crate::lower::block::{Call, Loop, parts};
 use crate::lower::call::field;

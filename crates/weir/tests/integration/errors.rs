@@ -71,6 +71,24 @@ fn script_errors_are_shown_in_place_and_all_at_once() {
 }
 
 #[test]
+fn scripts_are_text_and_may_begin_with_a_byte_order_mark() {
+    let script = |name: &str, bytes: &[u8]| {
+        let path = folder().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let bytes = script("bytes.bt", b"\xef\xbb\xbf// \xc3\xa9\nBEGIN { print(\"\xc3\xa9\xff\"); }\n");
+    let place = "the byte 0xff at line 2, column 17 is not UTF-8";
+    check(&["trace", &bytes], REFUSED, &["bytes.bt", place]);
+    let marked = script("marked.bt", b"\xef\xbb\xbf#!/usr/bin/weir\nBEGIN { print(\"marked\"); exit(); }\n");
+    let traced = weir().args(["trace", &marked]).output().unwrap();
+    assert!(
+        traced.status.success() && String::from_utf8_lossy(&traced.stdout).contains("marked"),
+        "{traced:?}"
+    );
+}
+
+#[test]
 fn what_is_not_supported_yet_says_so() {
     check(&["trace", "-e", "kprobe:vfs_read { @ = count(); }"], REFUSED, &["<-e>:1:1", "kprobe"]);
 }

@@ -269,7 +269,7 @@ fn all_arguments_are_one_value() {
         "(-5, 1)\n",
         "@two: 2\n",
         ".n = -5, .at = 0x",
-        ".u = 65535, .c = 1, .sign = 120 }",
+        ".u = 65535, .c = BLUE, .sign = 120 }",
     ] {
         assert!(printed.contains(line), "{line:?} not in:\n{printed}{said}");
     }
