@@ -214,7 +214,7 @@ fn functions_of_rust_have_their_parameters() {
                 assert!(refused.contains_key("greet.who"), "{what}: {refused:?}");
                 let is_read = |name: &&str| !refused.contains_key(*name);
                 assert!(
-                    ["greet.times", "keep.by", "keep.owned"].iter().all(|name| is_read(&name)),
+                    ["greet.times", "keep.by", "keep.owned"].iter().all(|name| is_read(name)),
                     "{what}: {refused:?}"
                 );
             }
