@@ -531,6 +531,10 @@ pub(crate) struct Checker<'a> {
     widths: HashMap<Span, u32>,
     /// Of the clause's probes.
     binaries: Vec<String>,
+    /// Records that clauses of binaries name and the script does not declare: where first, and the first binary.
+    tags: BTreeMap<String, (Span, String)>,
+    /// Records that were looked up by their names, and are the kernel's.
+    from_kernel: BTreeSet<String>,
     incomplete: bool,
     maps: Vec<map::MapState>,
     /// Of maps that are declared.
@@ -615,6 +619,8 @@ impl<'a> Checker<'a> {
             parts: HashMap::new(),
             widths: HashMap::new(),
             binaries: Vec::new(),
+            tags: BTreeMap::new(),
+            from_kernel: BTreeSet::new(),
             incomplete,
             maps: Vec::new(),
             rooms: HashMap::new(),
@@ -654,6 +660,7 @@ impl<'a> Checker<'a> {
         self.unknown_reads.clear();
         self.name_comparisons.clear();
         self.of_kernel.clear();
+        self.tags.clear();
         self.clause = 0;
     }
 
@@ -683,6 +690,7 @@ impl<'a> Checker<'a> {
 
     /// What can be said only after the last round.
     fn finish(&mut self, rounds: usize) {
+        self.warn_of_kernel_types();
         let faulty = self.diagnostics.iter().any(|d| d.severity == Severity::Error);
         if self.changed && rounds == limits::INFERENCE_ROUNDS_MAX && !faulty {
             let span = self.maps.first().map_or(Span::default(), |map| map.first);
