@@ -228,6 +228,12 @@ pub trait World {
         vec![None; functions.len()]
     }
 
+    /// Why nothing is known of the parameters of a function that [`World::prototypes`] does not know; none where nobody knows that either.
+    fn unnamed_parameters(&self, binary: &str, function: &str) -> Option<String> {
+        let _ = (binary, function);
+        None
+    }
+
     /// The C types of a function's parameters by their names, those that are known.
     fn parameter_types(&self, binary: &str, function: &str, types: &mut CTypes) -> Vec<(String, TypeId)> {
         let _ = (binary, function, types);

@@ -425,6 +425,17 @@ impl World for Binaries {
         places.iter().map(of_all).collect()
     }
 
+    fn unnamed_parameters(&self, binary: &str, function: &str) -> Option<String> {
+        let file = self.at(binary)?;
+        let found = file.find(function).ok()?;
+        let addresses: BTreeSet<LinkAddr> = found.iter().map(|f| f.address).collect();
+        let why = match file.prototypes(&addresses).len() {
+            known if known > 1 => "there are several functions of this name, which differ in what they take",
+            _ => file.without_prototype(*addresses.first()?),
+        };
+        Some(why.to_owned())
+    }
+
     fn parameter_types(&self, binary: &str, function: &str, types: &mut CTypes) -> Vec<(String, TypeId)> {
         let Some(file) = self.at(binary) else { return Vec::new() };
         let found = file

@@ -538,6 +538,10 @@ pub(crate) struct Checker<'a> {
     cuts: HashMap<u32, width::Cut>,
     /// Of the clause's probes.
     binaries: Vec<String>,
+    /// Records that clauses of binaries name and the script does not declare: where first, and the first binary.
+    tags: BTreeMap<String, (Span, String)>,
+    /// Records that were looked up by their names, and are the kernel's.
+    from_kernel: BTreeSet<String>,
     incomplete: bool,
     maps: Vec<map::MapState>,
     /// Of maps that are declared.
@@ -624,6 +628,8 @@ impl<'a> Checker<'a> {
             held: HashMap::new(),
             cuts: HashMap::new(),
             binaries: Vec::new(),
+            tags: BTreeMap::new(),
+            from_kernel: BTreeSet::new(),
             incomplete,
             maps: Vec::new(),
             rooms: HashMap::new(),
@@ -663,6 +669,7 @@ impl<'a> Checker<'a> {
         self.unknown_reads.clear();
         self.name_comparisons.clear();
         self.of_kernel.clear();
+        self.tags.clear();
         self.clause = 0;
     }
 
@@ -692,6 +699,7 @@ impl<'a> Checker<'a> {
 
     /// What can be said only after the last round.
     fn finish(&mut self, rounds: usize) {
+        self.warn_of_kernel_types();
         let faulty = self.diagnostics.iter().any(|d| d.severity == Severity::Error);
         if self.changed && rounds == limits::INFERENCE_ROUNDS_MAX && !faulty {
             let span = self.maps.first().map_or(Span::default(), |map| map.first);

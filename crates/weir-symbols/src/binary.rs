@@ -342,10 +342,7 @@ impl Binary {
     /// debug file, says. Functions that a compiler has made of others for itself, with fewer or other parameters
     /// (`work.isra.0`), have none.
     pub fn prototypes(&self, addresses: &BTreeSet<LinkAddr>) -> BTreeMap<LinkAddr, Prototype> {
-        let is_plain = |address: &&LinkAddr| {
-            let clone_of = |f: &Function| CLONES.iter().any(|mark| f.name.contains(mark));
-            !self.function_at(**address).is_some_and(clone_of)
-        };
+        let is_plain = |address: &&LinkAddr| !self.is_clone(**address);
         let addresses: BTreeSet<LinkAddr> = addresses.iter().filter(is_plain).copied().collect();
         if addresses.is_empty() {
             return BTreeMap::new();
@@ -354,6 +351,24 @@ impl Binary {
             Ok(sections) => prototypes::find(&|name| debug_file::named(&sections, name), &addresses),
             Err(_) => BTreeMap::new(),
         }
+    }
+
+    /// Why there is no prototype of the function at an address.
+    pub fn without_prototype(&self, address: LinkAddr) -> &'static str {
+        match self.debug_sections(".debug_info") {
+            _ if self.is_clone(address) => {
+                "it is a clone of a function, which the compiler has made with other parameters"
+            }
+            Ok(_) => "the debug information of its file does not say what it takes",
+            Err(Missing::Unreadable(why)) => why,
+            Err(Missing::Absent) => "build it with -g, or install its debug symbols",
+        }
+    }
+
+    /// What GCC has made of another function, by its name.
+    fn is_clone(&self, address: LinkAddr) -> bool {
+        let clone_of = |f: &Function| CLONES.iter().any(|mark| f.name.contains(mark));
+        self.function_at(address).is_some_and(clone_of)
     }
 
     /// The C types of the parameters of the function at an address, by their names. `name` is what the file is called in [`Elsewhere`](weir_event::ctype::Elsewhere).

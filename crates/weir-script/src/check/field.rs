@@ -18,12 +18,19 @@ use crate::check::Checker;
 use crate::check::argument::{Used, full_name};
 use crate::types::{self, Ty};
 
+const NO_NAMES: &str = "build it with -g, or install its debug symbols";
+const NO_PARAMETERS: &str = "debug information says that it takes none";
+const INSIDE: &str =
+    "debug information has them for a function's entry, and this is an instruction inside of it";
+
 /// What one place of a clause has.
 pub(crate) struct Event {
     /// As `probe` prints it.
     probe: String,
     is_function: bool,
     fields: Vec<FoundField>,
+    /// Why it has no fields.
+    why: String,
     /// C types of the fields, those that are known.
     types: Vec<(String, TypeId)>,
 }
@@ -164,13 +171,10 @@ fn type_of(events: &[Event], name: &str, bytes: u32) -> Result<Ty, (String, Stri
 impl Event {
     /// How a field is read, or message and hint.
     fn argument(&self, name: &str) -> Result<&FoundArgument, (String, String)> {
-        let Event { probe, is_function, fields, .. } = self;
+        let Event { probe, is_function, fields, why, .. } = self;
         let Some(field) = fields.iter().find(|field| field.name == name) else {
             if fields.is_empty() {
-                let (why, arguments) = match is_function {
-                    true => ("build it with -g, or install its debug symbols", "`arg0` to `arg5`"),
-                    false => ("its notes name none", "`arg0` and further"),
-                };
+                let arguments = if *is_function { "`arg0` to `arg5`" } else { "`arg0` and further" };
                 let hint = format!("{why}; without names they are {arguments}");
                 return Err((format!("the arguments of `{probe}` have no names"), hint));
             }
@@ -185,7 +189,11 @@ impl Event {
             Ok(_) => Ok(&field.argument),
             Err(reason) => {
                 let message = format!("`args.{name}` of `{probe}` cannot be read: {reason}");
-                Err((message, "integers, addresses, enumerations, float and double are read".to_string()))
+                Err((
+                    message,
+                    "integers, addresses, enumerations, float and double that the function is given are read"
+                        .to_string(),
+                ))
             }
         }
     }
@@ -200,6 +208,10 @@ fn events_of(attach: &Attach, world: &dyn World, types: &mut CTypes) -> Vec<Even
             let mut event = |(name, prototype): (&&str, Option<weir_ir::FoundPrototype>)| Event {
                 probe: format!("uprobe:{binary}:{name}"),
                 is_function: true,
+                why: match prototype {
+                    Some(_) => NO_PARAMETERS.to_string(),
+                    None => world.unnamed_parameters(binary, name).unwrap_or_else(|| NO_NAMES.to_string()),
+                },
                 fields: prototype.map_or_else(Vec::new, |prototype| prototype.parameters),
                 types: world.parameter_types(binary, name, types),
             };
@@ -210,6 +222,7 @@ fn events_of(attach: &Attach, world: &dyn World, types: &mut CTypes) -> Vec<Even
                 probe: format!("uprobe:{}:{}", place.binary, place.name),
                 is_function: true,
                 fields: Vec::new(),
+                why: INSIDE.to_string(),
                 types: Vec::new(),
             };
             found.iter().map(event).collect()
@@ -219,6 +232,7 @@ fn events_of(attach: &Attach, world: &dyn World, types: &mut CTypes) -> Vec<Even
                 probe: full_name(place),
                 is_function: false,
                 fields: place.fields.clone(),
+                why: "its notes name none".to_string(),
                 types: Vec::new(),
             };
             found.iter().map(event).collect()

@@ -39,7 +39,13 @@ impl Checker<'_> {
                     return None;
                 }
                 None if tag.starts_with("enum ") => self.enumeration(tag, name.span),
-                None => self.types.named(tag, None, None),
+                None => {
+                    // The kernel is the last, and the only one of clauses that are not of binaries.
+                    if let Some(binary) = self.binaries.first().filter(|binary| *binary != KERNEL) {
+                        self.tags.entry(tag.clone()).or_insert_with(|| (name.span, binary.clone()));
+                    }
+                    self.types.named(tag, None, None)
+                }
             },
             TypeBase::Name(word) => self.typedef(word, name.span)?,
             TypeBase::Of(value) => self.type_of(value)?,
@@ -91,8 +97,13 @@ impl Checker<'_> {
                 Some(place) => world.members(place, &mut self.types),
                 None => None,
             };
-            let by_name = |types: &mut CTypes| {
-                let found = self.binaries.iter().find_map(|binary| world.c_type(binary, &name, types))?;
+            let mut by_name = |types: &mut CTypes| {
+                let mut all = self.binaries.iter();
+                let (binary, found) =
+                    all.find_map(|binary| Some((binary, world.c_type(binary, &name, types)?)))?;
+                if binary == KERNEL {
+                    self.from_kernel.insert(name.clone());
+                }
                 match types.get(found).clone() {
                     CType::Named { place: Some(place), .. } => world.members(&place, types),
                     other => Some(other),
@@ -103,6 +114,18 @@ impl Checker<'_> {
             }
         }
         self.types.get(id).clone()
+    }
+
+    /// Says which records that clauses of binaries name are the kernel's of that name.
+    pub(super) fn warn_of_kernel_types(&mut self) {
+        for (name, (span, binary)) in std::mem::take(&mut self.tags) {
+            if self.from_kernel.contains(&name) {
+                let binary = weir_source::printable(&binary);
+                let message = format!("`{name}` is the kernel's: the debug information of {binary} has none");
+                let hint = "declare it before the probes, if the program has one of its own";
+                self.warning(span, &message, hint);
+            }
+        }
     }
 
     /// Looks up all that a record or an array consists of, which is printed with it.

@@ -241,3 +241,23 @@ fn a_filter_compares_what_is_passed() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && said.contains("the compiler has optimised it away"), "{said}");
 }
+
+/// That there are no names, and why.
+#[track_caller]
+fn check_unnamed(script: &str, program: &Path, why: &str) {
+    let message = weir(program, &script.replace("APP", &quoted(program))).unwrap_err();
+    assert!(message.contains("have no names") && message.contains(why), "{script}: {message}");
+}
+
+#[test]
+fn where_parameters_have_no_names_the_reason_is_told() {
+    let build = |flags: &[&str]| target::build_with("gcc", "parameters", Source::Text(C), flags);
+    let program = build(&["-O2", "-g"]);
+    check_unnamed("uprobe:APP:main+4 { print(args.argc); }", &program, "this is an instruction inside of it");
+    check_unnamed("uprobe:APP:parse.* { print(args.len); }", &program, "it is a clone of a function");
+    check_unnamed("uprobe:APP:_start { print(args.len); }", &program, "does not say what it takes");
+    check_unnamed("uprobe:APP:main { print(args.argc); }", &build(&["-O2", "-g0"]), "build it with -g");
+    let none = "__attribute__((noipa)) int nothing(void) { return 1; } int main(void) { return nothing(); }";
+    let none = target::build("parameters-none", Source::Text(none), &["-O0", "-g"]);
+    check_unnamed("uprobe:APP:nothing { print(args.len); }", &none, "says that it takes none");
+}

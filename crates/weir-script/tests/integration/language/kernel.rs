@@ -300,3 +300,19 @@ fn what_weir_only_checks_is_refused_in_the_kernel_too() {
         ["`tracepoint:sched:sched_switch` has no registers"]
     );
 }
+
+#[test]
+fn a_record_of_the_kernel_is_named_where_a_binary_is_probed() {
+    let warning = "`struct task_struct *`: `struct task_struct` is the kernel's: the debug information of /opt/app has none";
+    check(
+        "uprobe:./app:main { print(((struct task_struct *)arg0)->pid); print(((struct task_struct *)arg1)->pid); }",
+        &[warning],
+    );
+    // Where nothing but its address matters, and where the kernel's is meant.
+    check("uprobe:./app:main { $t = (struct task_struct *)arg0; print($t); }", &[]);
+    check("kprobe:f { print(((struct task_struct *)arg0)->pid); }", &[]);
+    check(
+        "struct task_struct { int pid; }; uprobe:./app:main { print(((struct task_struct *)arg0)->pid); }",
+        &[],
+    );
+}
