@@ -213,10 +213,7 @@ fn functions_of_rust_have_their_parameters() {
                 // It takes the length of `who` alone, in the register of its address.
                 assert!(refused.contains_key("greet.who"), "{what}: {refused:?}");
                 let is_read = |name: &&str| !refused.contains_key(*name);
-                assert!(
-                    ["greet.times", "keep.by", "keep.owned"].iter().all(|name| is_read(name)),
-                    "{what}: {refused:?}"
-                );
+                assert!(["greet.times", "keep.by", "keep.owned"].iter().all(is_read), "{what}: {refused:?}");
             }
         }
     }
