@@ -302,7 +302,7 @@ const NAMES: &[(&str, (usize, usize), Gives)] = &[
     ("uptr", (1, 1), Gives::Argument),
 ];
 
-/// Names that [`lower`](crate::lower) asks for.
+/// Names that the lowering asks for.
 pub(crate) const KSTACK: &str = "kstack";
 pub(crate) const KSYM: &str = "ksym";
 

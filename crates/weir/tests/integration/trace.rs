@@ -426,7 +426,7 @@ fn bits_are_shown_in_the_width_of_the_value() {
     let script = "BEGIN { printf(\"%x %X %o %u|%lx|%d|%x %x|%x\\n\", (int32)-1, (int16)-2, (int8)-1, (int32)-1, \
                   (int32)-1, (int32)-1, (uint32)-1, -1, (int64)-1); exit(); }";
     let text = printed(script, "text");
-    let want = "ffffffff FFFE 377 4294967295|ffffffffffffffff|-1|ffffffff ffffffffffffffff|ffffffffffffffff";
+    let want = "ffffffff FFFFFFFE 37777777777 4294967295|ffffffffffffffff|-1|ffffffff ffffffffffffffff|ffffffffffffffff";
     assert_eq!(text.lines().next(), Some(want), "{text}");
 }
 

@@ -240,13 +240,11 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
     Function { name: "uprobe:x:f*".into(), trigger, types, blocks, span }
 }
 
+/// One whose programs are given registers, as the model offers them.
 fn kernel_site(dice: &mut Dice) -> KernelSite {
-    let name = || "a b".to_owned();
-    let place = match dice.below(5) {
-        0 => KernelPlace::Tracepoint { subsystem: "s".into(), name: name() },
-        1 => KernelPlace::RawTracepoint { name: name() },
-        2 => KernelPlace::Function { name: name(), offset: 4, is_return: dice.below(2) == 0 },
-        3 => KernelPlace::Clock { period_ns: 1 },
+    let place = match dice.below(3) {
+        0 => KernelPlace::Function { name: "a b".into(), offset: 4, is_return: dice.below(2) == 0 },
+        1 => KernelPlace::Clock { period_ns: 1 },
         _ => KernelPlace::Counter { counter: Counter { kind: 1, config: 2 }, count: 3 },
     };
     KernelSite { place, cookie: 0 }
