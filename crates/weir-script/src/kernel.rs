@@ -283,10 +283,8 @@ impl Gives {
 
 /// Names that only programs in the kernel have: fewest and most arguments, and what they give.
 const NAMES: &[(&str, (usize, usize), Gives)] = &[
-    ("cpid", (0, 0), Gives::Number),
     ("ctx", (0, 0), Gives::Context),
     ("curtask", (0, 0), Gives::Record("struct task_struct")),
-    ("has_cpid", (0, 0), Gives::Number),
     ("kaddr", (1, 1), Gives::Number),
     ("kptr", (1, 1), Gives::Argument),
     (KSTACK, (0, 2), Gives::Stack),
@@ -314,4 +312,22 @@ pub(crate) fn runs(name: &str) -> bool {
 /// What the name gives, and how many arguments it takes.
 pub(crate) fn name(name: &str) -> Option<((usize, usize), Gives)> {
     NAMES.iter().find(|(known, ..)| *known == name).map(|(_, arity, gives)| (*arity, *gives))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unsupported::{self, Kind};
+
+    #[test]
+    fn each_name_says_why_it_is_not_there() {
+        for (name, ..) in NAMES {
+            let row =
+                [Kind::Builtin, Kind::Function].into_iter().find_map(|kind| unsupported::find(kind, name));
+            assert!(row.is_some(), "{name}");
+        }
+        for (name, ..) in KINDS {
+            assert!(unsupported::find(Kind::Probe, name).is_some(), "{name}");
+        }
+    }
 }
