@@ -251,8 +251,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What stands in the brackets that begin here.
+    /// What stands in the brackets that begin here, if some do.
     fn bracketed(&mut self) -> Option<&'a [Token]> {
+        self.tokens.get(self.at).filter(|token| token.is("("))?;
         let mut open = 0u32;
         let start = self.at + 1;
         loop {
