@@ -29,7 +29,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
     ("weir-plan", &["weir-symbols", "weir-event"]),
     ("weir-trampoline", &["weir-ebpf", "weir-plan", "weir-symbols", "weir-rt", "weir-event"]),
     ("weir-probe", &["weir-plan", "weir-trampoline", "weir-symbols", "weir-rt", "weir-event"]),
-    ("weir-kernel", &["weir-ebpf"]),
+    ("weir-kernel", &["weir-ebpf", "weir-event"]),
     ("weir-trace", &["weir-event"]),
     ("weir-tracepoint", &[]),
     (

@@ -39,8 +39,9 @@ use weir_ebpf::insn::pseudo;
 use weir_ebpf::kfunc::Declared;
 use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
+use weir_event::kernel::KernelEvent;
 use weir_event::{Action, Schema};
-use weir_ir::{Function, KernelPlace, Module, Trigger};
+use weir_ir::{Function, Module, Trigger};
 
 pub use crate::error::CodegenError;
 use crate::maps::Maps;
@@ -305,8 +306,8 @@ fn record_bytes(action: &Action) -> u32 {
 
 fn kind(trigger: &Trigger) -> ProgramKind {
     match trigger {
-        Trigger::Kernel { sites } => match sites.first().map(|site| &site.place) {
-            Some(KernelPlace::Tracepoint { .. } | KernelPlace::RawTracepoint { .. }) => {
+        Trigger::Kernel { sites } => match sites.first().map(|site| &site.event) {
+            Some(KernelEvent::Tracepoint { .. } | KernelEvent::RawTracepoint { .. }) => {
                 ProgramKind::Tracepoint
             }
             _ => ProgramKind::Probe,

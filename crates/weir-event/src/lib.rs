@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ctype;
+pub mod kernel;
 pub mod recorded;
 pub mod schema;
 pub mod signal;

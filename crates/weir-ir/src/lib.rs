@@ -34,6 +34,7 @@ pub mod world;
 
 use std::sync::Arc;
 
+use weir_event::kernel::KernelEvent;
 use weir_event::{Schema, StackForm, Type};
 use weir_source::Span;
 
@@ -106,7 +107,7 @@ pub enum Trigger {
     Usdt {
         sites: Vec<StaticSpec>,
     },
-    /// At each of these places of the kernel, all of one kind.
+    /// At each of these events of the kernel's, all of one kind.
     Kernel {
         sites: Vec<KernelSite>,
     },
@@ -167,49 +168,12 @@ impl Asked {
         [(Asked::Signal, "signal"), (Asked::Test, "test"), (Asked::Bench, "bench")];
 }
 
-/// One place of the kernel.
+/// One event of the kernel's that a program runs at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelSite {
-    pub place: KernelPlace,
+    pub event: KernelEvent,
     /// Index into `schema.sites`.
     pub cookie: u64,
-}
-
-/// Where a program runs in the kernel. What it is given: of a tracepoint its record, of a raw one its arguments, of functions
-/// registers, of a counter the same and more.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum KernelPlace {
-    Tracepoint {
-        subsystem: String,
-        name: String,
-    },
-    RawTracepoint {
-        name: String,
-    },
-    /// A kprobe so many bytes behind the function's entry, or where it has returned.
-    Function {
-        name: String,
-        offset: u64,
-        is_return: bool,
-    },
-    /// On each CPU, so often in each second: `profile`.
-    Clock {
-        period_ns: u64,
-    },
-    /// On each CPU, each `count` of these events.
-    Counter {
-        counter: Counter,
-        count: u64,
-    },
-}
-
-/// An event that perf_event_open(2) counts.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Counter {
-    /// `perf_type_id`.
-    pub kind: u32,
-    /// `perf_sw_ids` or `perf_hw_id`.
-    pub config: u64,
 }
 
 /// One place of a static probe, as the world resolved it.

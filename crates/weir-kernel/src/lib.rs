@@ -24,12 +24,13 @@ mod event;
 mod features;
 mod map;
 mod memory;
+mod perf;
 mod probe;
 mod program;
 mod ring;
 mod syscall;
 
-pub use event::{AtEvent, Event};
+pub use event::{AtEvent, tracepoints};
 pub use features::{Features, SessionFunctions};
 pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};

@@ -12,7 +12,6 @@
 //! Interface: bpf(2), perf_event_open(2).
 
 use std::ffi::CString;
-use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -23,8 +22,9 @@ use weir_ebpf::kfunc;
 use weir_ebpf::{Insn, Program, ProgramKind};
 
 use crate::features::{Features, SessionFunctions};
+use crate::perf::{ALL, Pmu, linked};
 use crate::program::{Loaded, ProgType, load_as, load_insns, with_descriptors};
-use crate::syscall::{self, Info, LinkPerfEvent, LinkUprobes, PerfEventAttr, ProgInfo};
+use crate::syscall::{self, Info, LinkUprobes, PerfEventAttr, ProgInfo};
 use crate::{Input, KernelError, Maps};
 
 /// At which end of a call a program runs.
@@ -133,28 +133,15 @@ impl Probe {
 
     /// The event, and the link of the program to it.
     fn link_one(&self, path: &CString, place: &Place, pid: Option<i32>) -> io::Result<[OwnedFd; 2]> {
-        let (kind, return_bit, semaphore_shift) = uprobe_events()?;
-        let of_return = if self.end == End::Return { 1 << return_bit } else { 0 };
+        let pmu = Pmu::read("uprobe")?;
         let attributes = PerfEventAttr {
-            kind,
-            config: of_return | place.semaphore.unwrap_or(0) << semaphore_shift,
+            kind: pmu.kind,
+            config: pmu.of_return(self.end == End::Return) | pmu.of_semaphore(place.semaphore.unwrap_or(0)),
             config1: path.as_ptr() as u64,
             config2: place.offset,
             ..PerfEventAttr::sized()
         };
-        let (pid, cpu) = pid.map_or((-1, 0), |pid| (pid, -1));
-        // SAFETY: the path lives over the call.
-        let event = unsafe { syscall::perf_event_open(&attributes, pid, cpu) }?;
-        let mut attributes = LinkPerfEvent {
-            prog_fd: self.program.as_raw_fd() as u32,
-            target_fd: event.as_raw_fd() as u32,
-            attach_type: syscall::PERF_EVENT,
-            cookie: place.cookie,
-            ..LinkPerfEvent::default()
-        };
-        // SAFETY: the attributes hold no addresses, and the answer is a descriptor.
-        let link = unsafe { syscall::open(syscall::LINK_CREATE, &mut attributes) }?;
-        Ok([event, link])
+        linked(&self.program, &attributes, pid.map_or(ALL, |pid| (pid, -1)), place.cookie)
     }
 
     /// How often it did not run because another program ran on the CPU, as far as the kernel counts that.
@@ -198,21 +185,6 @@ impl Called {
 
 /// As many arguments as the kernel gives a raw tracepoint.
 const CONTEXT_BYTES: usize = 96;
-
-/// Of the kind of perf events of uprobes: its number, the bit that says that it is of a return, and where the semaphore's offset begins.
-fn uprobe_events() -> io::Result<(u32, u32, u32)> {
-    let folder = Path::new("/sys/bus/event_source/devices/uprobe");
-    let number = |text: &str| {
-        text.trim().parse().map_err(|_| io::Error::other(format!("{}: {text:?}", folder.display())))
-    };
-    let kind = number(&fs::read_to_string(folder.join("type"))?)?;
-    let bit = |name: &str, usual: u32| {
-        let text = fs::read_to_string(folder.join("format").join(name)).unwrap_or_default();
-        let first = text.trim().strip_prefix("config:").and_then(|bits| bits.split('-').next()?.parse().ok());
-        first.unwrap_or(usual)
-    };
-    Ok((kind, bit("retprobe", 0), bit("ref_ctr_offset", 32)))
-}
 
 fn is_kernel_call(insn: &Insn) -> bool {
     insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::KERNEL

@@ -58,6 +58,9 @@ const LOOK_INTERVAL_OF_POLICY: Duration = Duration::from_millis(20);
 /// When it is known what a process maps that has just begun.
 const LOOKS_MIN: u32 = 2;
 
+/// The kernel waits for all CPUs at each tracepoint that it takes a program off, one after the other: more take over a second.
+const EVENTS_AT_ONCE: usize = 20;
+
 /// Records read in a row before signals and the ends of processes are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
 
@@ -484,6 +487,13 @@ impl Course for InKernelCourse {
     fn end(&mut self) -> Result<u8, Failure> {
         let shared = self.shared.clone();
         let places = self.events.places();
+        if places > EVENTS_AT_ONCE {
+            note!(
+                shared.notices,
+                Probes,
+                "taking programs off {places} events: the kernel waits some 70 ms at each"
+            );
+        }
         self.events.let_go();
         for process in &mut self.processes {
             process.let_go();

@@ -44,19 +44,10 @@ pub(super) fn blamed(plan: &Plan) -> Option<usize> {
         let mut wanted = site.programs.iter().filter(|wanted| wanted.insists);
         wanted.find(|wanted| site.refusal(wanted, None).is_some()).map(|wanted| wanted.program)
     };
-    let insisted = plan.sites.iter().find_map(refused);
-    let programs = || plan.compiled.triggers.iter().enumerate().filter(|(_, trigger)| trigger.is_probe());
-    let is_hopeless = |program: &usize| {
-        let mut places = plan.sites.iter().flat_map(|site| {
-            site.programs.iter().filter(|wanted| wanted.program == *program).map(move |wanted| (site, wanted))
-        });
-        let (mut some, mut all) = (false, true);
-        places.by_ref().for_each(|(site, wanted)| {
-            (some, all) = (true, all && site.refusal(wanted, None).is_some());
-        });
-        some && all
+    let of_none = || {
+        without_places(&plan.compiled, &plan.sites, &[], &Elsewhere::new()).map(|hopeless| hopeless.program)
     };
-    insisted.or_else(|| programs().map(|(program, _)| program).find(is_hopeless))
+    plan.sites.iter().find_map(refused).or_else(of_none)
 }
 
 /// Files that this process does not map, and another one of the run does, or may yet: what is probed in them is not missed here.
@@ -75,10 +66,33 @@ pub(super) fn hopeless(
     outcomes: &[Outcome],
     elsewhere: &Elsewhere,
 ) -> Result<(), Failure> {
-    for (program, trigger) in compiled.triggers.iter().enumerate() {
-        if !trigger.is_probe() {
-            continue;
-        }
+    let Some(Hopeless { site, refusal, more, .. }) = without_places(compiled, sites, outcomes, elsewhere)
+    else {
+        return Ok(());
+    };
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let error = anyhow!("cannot probe {}: {refusal}{}{more}", site.label(refusal), instead(site, refusal));
+    Err(if is_machine(refusal) { Failure::Machine(error) } else { Failure::Refused(error) })
+}
+
+/// A program without a place where it can run.
+struct Hopeless<'a> {
+    program: usize,
+    /// The first of its places, and why it does not run there.
+    site: &'a Site,
+    refusal: &'a Refusal,
+    /// How many others there are.
+    more: usize,
+}
+
+fn without_places<'a>(
+    compiled: &Compiled,
+    sites: &'a [Site],
+    outcomes: &'a [Outcome],
+    elsewhere: &Elsewhere,
+) -> Option<Hopeless<'a>> {
+    let programs = compiled.triggers.iter().enumerate().filter(|(_, trigger)| trigger.is_probe());
+    { programs }.find_map(|(program, _)| {
         let of_program = || {
             sites.iter().enumerate().filter_map(move |(index, site)| {
                 let wanted = site.programs.iter().find(|wanted| wanted.program == program)?;
@@ -88,18 +102,13 @@ pub(super) fn hopeless(
         let may_run = |(site, refusal): (&Site, Option<&Refusal>)| {
             refusal.is_none_or(|refusal| is_elsewhere(site, refusal, elsewhere))
         };
-        if of_program().any(may_run) {
-            continue;
+        match of_program().next() {
+            Some((site, Some(refusal))) if !of_program().any(may_run) => {
+                Some(Hopeless { program, site, refusal, more: of_program().count() - 1 })
+            }
+            _ => None,
         }
-        if let Some((site, Some(refusal))) = of_program().next() {
-            let more = of_program().count() - 1;
-            let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
-            let error =
-                anyhow!("cannot probe {}: {refusal}{}{more}", site.label(refusal), instead(site, refusal));
-            return Err(if is_machine(refusal) { Failure::Machine(error) } else { Failure::Refused(error) });
-        }
-    }
-    Ok(())
+    })
 }
 
 /// A place that was asked for by name and cannot be probed ends the run, if the script's `missing_probes` says so. All of

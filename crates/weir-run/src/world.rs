@@ -466,7 +466,7 @@ impl World for Binaries {
     }
 
     fn tracepoint_fields(&self, of: &FoundTracepoint, types: &mut CTypes) -> Result<TypeId, WorldError> {
-        kernel::tracepoint_fields(of, self.kernel(), types)
+        kernel::tracepoint_fields(of, &|| self.kernel(), types)
     }
 
     fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {

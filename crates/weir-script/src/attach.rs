@@ -4,10 +4,9 @@
 
 use std::collections::HashSet;
 
+use weir_event::kernel::KernelEvent;
 use weir_ir::world::is_language;
-use weir_ir::{
-    Asked, FoundFunction, FoundPlace, FoundStatic, KernelPlace, PlaceSpec, Trigger, World, WorldError,
-};
+use weir_ir::{Asked, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, Trigger, World, WorldError};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Name, Probe};
@@ -37,7 +36,7 @@ pub(crate) enum Attach {
         kind: &'static str,
         point: Point,
         /// None of a kind that is checked alone.
-        places: Vec<KernelPlace>,
+        events: Vec<KernelEvent>,
     },
 }
 
@@ -80,8 +79,8 @@ pub(crate) fn resolve(probe: &Probe, options: &Options, world: &dyn World) -> Re
         if options.kernel == Kernel::Refused {
             return Err(Fault::Written(unknown_kind(kind, name)));
         }
-        let (point, places) = kernel::resolve((name, form), probe.span, rest, world)?;
-        return Ok(Attach::Kernel { kind: name, point, places });
+        let (point, events) = kernel::resolve((name, form), probe.span, rest, world)?;
+        return Ok(Attach::Kernel { kind: name, point, events });
     };
     match *name {
         "begin" | "end" if !rest.is_empty() => Err(written(
@@ -265,13 +264,18 @@ fn place(rest: &[Name]) -> Result<Option<(String, PlaceSpec)>, Fault> {
     Ok(Some((binary.to_string(), PlaceSpec::Line { file: file.to_string(), line: number })))
 }
 
+/// Whether an attach point, or a part of it, has a wildcard.
+pub(crate) fn is_pattern(written: &str) -> bool {
+    written.contains(['*', '?', '['])
+}
+
 /// `function+offset` or an address.
 fn instruction(part: &Name) -> Result<Option<PlaceSpec>, Fault> {
     if part.text.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(Some(PlaceSpec::Address(number_of(part)?)));
     }
     let Some((function, offset)) = part.text.split_once('+') else { return Ok(None) };
-    if function.is_empty() || function.contains(['*', '?', '[']) {
+    if function.is_empty() || is_pattern(function) {
         let message = "an offset needs the name of one function".to_string();
         return Err(written(part.span, message, "write `FUNCTION+OFFSET`, such as `malloc+4`".to_string()));
     }

@@ -312,7 +312,7 @@ fn attach_all(
                         Attach::Places(found) => found.len() as u64,
                         Attach::Statics(found) => found.len() as u64,
                         Attach::InWeir(_) => 0,
-                        Attach::Kernel { places, .. } => places.len() as u64,
+                        Attach::Kernel { events, .. } => events.len() as u64,
                     };
                     if sites > settings.max_probes {
                         too_many = true;
@@ -444,11 +444,6 @@ fn clause_targets(
     targets
 }
 
-/// Whether the attach point has a wildcard.
-pub(crate) fn is_pattern(written: &str) -> bool {
-    written.contains(['*', '?', '['])
-}
-
 /// The functions of a clause that are probed in one way.
 #[derive(Default)]
 struct Functions {
@@ -466,7 +461,7 @@ impl Functions {
         found: Vec<FoundFunction>,
         names: &mut Vec<SiteName>,
     ) {
-        let by_pattern = is_pattern(&written);
+        let by_pattern = attach::is_pattern(&written);
         self.written.push(written);
         for FoundFunction { binary, name, shown, .. } in found {
             let cookie = names.len() as u64;

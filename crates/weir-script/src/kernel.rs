@@ -1,10 +1,11 @@
 //! What is of the kernel: its probes, and names that only programs in it have.
 //!
 //! A script that has them is read and checked whole, with the kernel's types and the fields of its tracepoints. What runs says
-//! [`Kernel`](crate::Kernel): all of it is refused by name where programs run in processes, and what [`KernelPlace`] has no place for in the kernel too.
+//! [`Kernel`](crate::Kernel): all of it is refused by name where programs run in processes, and what is no [`KernelEvent`] in the kernel too.
 
 use weir_event::Type;
-use weir_ir::{Counter, FoundTracepoint, KERNEL, KernelPlace, Trigger, World};
+use weir_event::kernel::{CounterKind, KernelEvent};
+use weir_ir::{FoundTracepoint, KERNEL, Trigger, World};
 use weir_source::Span;
 
 use crate::ast::Name;
@@ -90,27 +91,23 @@ const HARDWARE: Counters = &[
     ("ref-cycles", 9, 1_000_000),
 ];
 
-/// `perf_type_id`.
-const PERF_TYPE_HARDWARE: u32 = 0;
-const PERF_TYPE_SOFTWARE: u32 = 1;
-
 /// The kind of this name, with how it is written.
 pub(crate) fn kind(name: &str) -> Option<(&'static str, &'static str)> {
     let is_it = |(known, aliases, _): &&(&str, &[&str], &str)| *known == name || aliases.contains(&name);
     KINDS.iter().find(is_it).map(|(name, _, form)| (*name, *form))
 }
 
-/// What an attach point of the kernel means: what clauses have there, and the places where the kernel runs programs; none of a kind that weir
+/// What an attach point of the kernel means: what clauses have there, and the events at which the kernel runs programs; none of a kind that weir
 /// only checks.
 pub(crate) fn resolve(
     (kind, form): (&str, &str),
     span: Span,
     rest: &[Name],
     world: &dyn World,
-) -> Result<(Point, Vec<KernelPlace>), Fault> {
-    let mut places = Vec::new();
-    let point = point((kind, form), span, rest, world, &mut places)?;
-    Ok((point, places))
+) -> Result<(Point, Vec<KernelEvent>), Fault> {
+    let mut events = Vec::new();
+    let point = point((kind, form), span, rest, world, &mut events)?;
+    Ok((point, events))
 }
 
 fn point(
@@ -118,7 +115,7 @@ fn point(
     span: Span,
     rest: &[Name],
     world: &dyn World,
-    places: &mut Vec<KernelPlace>,
+    events: &mut Vec<KernelEvent>,
 ) -> Result<Point, Fault> {
     let wrong = || written(span, format!("`{kind}` is written in another way"), format!("write {form}"));
     if rest.is_empty() || rest.iter().any(|part| part.text.is_empty()) {
@@ -139,7 +136,7 @@ fn point(
                     format!("write {form}"),
                 ));
             }
-            places.extend(function_place(rest, is_return)?);
+            events.extend(function_event(rest, is_return)?);
             Point::Function { is_return }
         }
         "fentry" | "fexit" => {
@@ -154,9 +151,9 @@ fn point(
             [subsystem, name] => {
                 let found =
                     world.tracepoints(&subsystem.text, &name.text).map_err(|error| missing(span, error))?;
-                places.extend(
+                events.extend(
                     found.iter().cloned().map(|FoundTracepoint { subsystem, name }| {
-                        KernelPlace::Tracepoint { subsystem, name }
+                        KernelEvent::Tracepoint { subsystem, name }
                     }),
                 );
                 Point::Tracepoints(found)
@@ -165,20 +162,20 @@ fn point(
         },
         "rawtracepoint" => {
             let name = function()?;
-            if !name.text.contains(['*', '?', '[']) {
-                places.push(KernelPlace::RawTracepoint { name: name.text.clone() });
+            if !attach::is_pattern(&name.text) {
+                events.push(KernelEvent::RawTracepoint { name: name.text.clone() });
             }
             Point::Raw
         }
         "profile" => {
             if let Attach::InWeir(Trigger::Interval { period_ns }) = attach::interval(kind, span, rest, form)?
             {
-                places.push(KernelPlace::Clock { period_ns });
+                events.push(KernelEvent::Clock { period_ns });
             }
             Point::Sample
         }
-        "software" => counter((kind, PERF_TYPE_SOFTWARE), rest, SOFTWARE, wrong, places)?,
-        "hardware" => counter((kind, PERF_TYPE_HARDWARE), rest, HARDWARE, wrong, places)?,
+        "software" => counter((kind, CounterKind::Software), rest, SOFTWARE, wrong, events)?,
+        "hardware" => counter((kind, CounterKind::Hardware), rest, HARDWARE, wrong, events)?,
         "watchpoint" => watched(rest, wrong)?,
         _ => match rest {
             [name] | [name, _] => Point::Iterator(name.text.clone()),
@@ -188,14 +185,14 @@ fn point(
 }
 
 /// `function` or `function+offset`, of the kernel itself or a module; none for a pattern.
-fn function_place(rest: &[Name], is_return: bool) -> Result<Option<KernelPlace>, Fault> {
+fn function_event(rest: &[Name], is_return: bool) -> Result<Option<KernelEvent>, Fault> {
     // SANITY: the caller has looked that there is a part.
     let part = rest.last().expect("a function has a name");
     let (name, offset) = match part.text.split_once('+') {
         Some((name, offset)) => (name, number_of(&Name { text: offset.to_string(), span: part.span })?),
         None => (part.text.as_str(), 0),
     };
-    if name.contains(['*', '?', '[']) {
+    if attach::is_pattern(name) {
         return Ok(None);
     }
     let module = if rest.len() == 2 { Some(&rest[0].text) } else { None };
@@ -203,15 +200,15 @@ fn function_place(rest: &[Name], is_return: bool) -> Result<Option<KernelPlace>,
         Some(module) => format!("{module}:{name}"),
         None => name.to_string(),
     };
-    Ok(Some(KernelPlace::Function { name, offset, is_return }))
+    Ok(Some(KernelEvent::Function { name, offset, is_return }))
 }
 
 fn counter(
-    (kind, number): (&str, u32),
+    (kind, counter): (&str, CounterKind),
     rest: &[Name],
     known: Counters,
     wrong: impl Fn() -> Fault,
-    places: &mut Vec<KernelPlace>,
+    events: &mut Vec<KernelEvent>,
 ) -> Result<Point, Fault> {
     let (event, count) = match rest {
         [event] => (event, None),
@@ -228,7 +225,7 @@ fn counter(
         return Err(written(event.span, message, hint));
     };
     let count = count.map_or(Ok(*usual), number_of)?;
-    places.push(KernelPlace::Counter { counter: Counter { kind: number, config: *config }, count });
+    events.push(KernelEvent::Counter { kind: counter, config: *config, count });
     Ok(Point::Sample)
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_event::ctype::TypeId;
+use weir_event::kernel::{CounterKind, KernelEvent};
 use weir_event::{
     Action, Field, MapRoom, MapSchema, MapValue, PrintTo, Series, SiteName, StackForm, StackMode, Type, Word,
     schema,
@@ -12,9 +13,8 @@ use weir_source::Span;
 use super::scan::{Token, scan};
 use crate::check::{check_lhist, check_type};
 use crate::{
-    ActionId, Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Counter, EventId, Function, Inst,
-    KernelPlace, KernelSite, MapId, MissingProbes, Module, Op, SiteSpec, StaticSpec, Terminator, Trigger,
-    Value, limits,
+    ActionId, Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, EventId, Function, Inst, KernelSite,
+    MapId, MissingProbes, Module, Op, SiteSpec, StaticSpec, Terminator, Trigger, Value, limits,
 };
 
 /// Why a text is not a module.
@@ -325,9 +325,9 @@ impl<'a> Parser<'a> {
     }
 
     fn kernel_site(&mut self) -> Result<KernelSite> {
-        let place = match self.word()? {
-            "tracepoint" => KernelPlace::Tracepoint { subsystem: self.text()?, name: self.text()? },
-            "raw_tracepoint" => KernelPlace::RawTracepoint { name: self.text()? },
+        let event = match self.word()? {
+            "tracepoint" => KernelEvent::Tracepoint { subsystem: self.text()?, name: self.text()? },
+            "raw_tracepoint" => KernelEvent::RawTracepoint { name: self.text()? },
             "function" => {
                 let (name, offset) = (self.text()?, self.number()?);
                 let is_return = match self.word()? {
@@ -335,16 +335,15 @@ impl<'a> Parser<'a> {
                     "return" => true,
                     other => return Err(self.error(format!("`{other}` is no end of a function"))),
                 };
-                KernelPlace::Function { name, offset, is_return }
+                KernelEvent::Function { name, offset, is_return }
             }
-            "clock" => KernelPlace::Clock { period_ns: self.number()? },
-            "counter" => {
-                let counter = Counter { kind: self.number()?, config: self.number()? };
-                KernelPlace::Counter { counter, count: self.number()? }
-            }
-            other => return Err(self.error(format!("`{other}` is no place of the kernel"))),
+            "clock" => KernelEvent::Clock { period_ns: self.number()? },
+            other => match CounterKind::ALL.into_iter().find(|kind| kind.name() == other) {
+                Some(kind) => KernelEvent::Counter { kind, config: self.number()?, count: self.number()? },
+                None => return Err(self.error(format!("`{other}` is no event of the kernel"))),
+            },
         };
-        Ok(KernelSite { place, cookie: self.number()? })
+        Ok(KernelSite { event, cookie: self.number()? })
     }
 
     fn by_pattern(&mut self) -> bool {

@@ -2,11 +2,12 @@
 
 use std::fmt::{Display, Formatter, Result as FmtResult, Write};
 
+use weir_event::kernel::KernelEvent;
 use weir_event::{Action, Field, MapSchema, MapValue, PrintTo, Schema, Type, Word, schema};
 
 use crate::{
-    Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Counter, Function, KernelPlace, KernelSite,
-    MapId, MissingProbes, Module, Op, Terminator, Trigger, Value,
+    Asked, Automaton, BinOp, Block, BlockId, Builtin, CmpOp, Function, KernelSite, MapId, MissingProbes,
+    Module, Op, Terminator, Trigger, Value,
 };
 
 /// The text form of `module`; see the module's header.
@@ -172,20 +173,20 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
         }
     }
     if let Trigger::Kernel { sites } = &function.trigger {
-        for KernelSite { place, cookie } in sites {
+        for KernelSite { event, cookie } in sites {
             out.write_str("  site ")?;
-            match place {
-                KernelPlace::Tracepoint { subsystem, name } => {
+            match event {
+                KernelEvent::Tracepoint { subsystem, name } => {
                     write!(out, "tracepoint {} {}", Quoted(subsystem), Quoted(name))?;
                 }
-                KernelPlace::RawTracepoint { name } => write!(out, "raw_tracepoint {}", Quoted(name))?,
-                KernelPlace::Function { name, offset, is_return } => {
+                KernelEvent::RawTracepoint { name } => write!(out, "raw_tracepoint {}", Quoted(name))?,
+                KernelEvent::Function { name, offset, is_return } => {
                     let end = if *is_return { "return" } else { "entry" };
                     write!(out, "function {} {offset} {end}", Quoted(name))?;
                 }
-                KernelPlace::Clock { period_ns } => write!(out, "clock {period_ns}")?,
-                KernelPlace::Counter { counter: Counter { kind, config }, count } => {
-                    write!(out, "counter {kind} {config} {count}")?;
+                KernelEvent::Clock { period_ns } => write!(out, "clock {period_ns}")?,
+                KernelEvent::Counter { kind, config, count } => {
+                    write!(out, "{} {config} {count}", kind.name())?;
                 }
             }
             writeln!(out, " {cookie}")?;

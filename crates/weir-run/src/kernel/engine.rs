@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use weir_codegen::Compiled;
 use weir_ebpf::elf::ObjectFile;
-use weir_ir::{Counter, KernelPlace, Trigger};
-use weir_kernel::{AtEvent, Called, End, Event, Features, KernelError, Link, Maps, Probe};
+use weir_ir::Trigger;
+use weir_kernel::{AtEvent, Called, End, Features, KernelError, Link, Maps, Probe};
 
 use crate::clock::now_ns;
 use crate::controller::Caller;
@@ -85,9 +85,9 @@ impl AtEvents {
         for (program, trigger) in compiled.object.programs.iter().zip(&compiled.triggers) {
             let Trigger::Kernel { sites } = trigger else { continue };
             let Some(first) = sites.first() else { continue };
-            let loaded = AtEvent::load(program, maps, &event(&first.place))?;
+            let loaded = AtEvent::load(program, maps, &first.event)?;
             for site in sites {
-                all.links.push(loaded.attach(&event(&site.place), site.cookie)?);
+                all.links.push(loaded.attach(&site.event, site.cookie)?);
             }
             all.programs.push(loaded);
         }
@@ -105,18 +105,6 @@ impl AtEvents {
 
     pub(super) fn missed(&self) -> u64 {
         self.programs.iter().map(AtEvent::missed).sum()
-    }
-}
-
-fn event(place: &KernelPlace) -> Event {
-    match place.clone() {
-        KernelPlace::Tracepoint { subsystem, name } => Event::Tracepoint { subsystem, name },
-        KernelPlace::RawTracepoint { name } => Event::RawTracepoint { name },
-        KernelPlace::Function { name, offset, is_return } => Event::Function { name, offset, is_return },
-        KernelPlace::Clock { period_ns } => Event::Clock { period_ns },
-        KernelPlace::Counter { counter: Counter { kind, config }, count } => {
-            Event::Counter { kind, config, count }
-        }
     }
 }
 

@@ -11,8 +11,6 @@ use weir_event::ctype::{Bits, CType, CTypes, Elsewhere, Enum, Member, Record, Ty
 use weir_ir::{FoundTracepoint, KERNEL, WorldError};
 use weir_symbols::pattern;
 
-/// Where tracefs is mounted: by itself, or in debugfs as it once was.
-const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// A string or an array that lies elsewhere in the record.
 const ELSEWHERE: &str = "__data_loc";
 /// Steps along pointers, arrays and members without names.
@@ -222,10 +220,13 @@ pub(super) fn tracepoints(subsystem: &str, name: &str) -> Result<Vec<FoundTracep
     Ok(found)
 }
 
+/// The kernel's types, read when a field is of one of them.
+pub(super) type Kernel<'a> = dyn Fn() -> Option<&'a KernelTypes> + 'a;
+
 /// A record of a tracepoint's fields; pointers among them lead to the kernel's types, where these are known.
 pub(super) fn tracepoint_fields(
     of: &FoundTracepoint,
-    kernel: Option<&KernelTypes>,
+    kernel: &Kernel<'_>,
     types: &mut CTypes,
 ) -> Result<TypeId, WorldError> {
     let path = events()?.join(&of.subsystem).join(&of.name).join("format");
@@ -244,9 +245,9 @@ pub(super) fn tracepoint_fields(
 }
 
 fn events() -> Result<PathBuf, WorldError> {
-    let folders = || TRACEFS.iter().map(|folder| Path::new(folder).join("events"));
-    folders().find(|events| fs::read_dir(events).is_ok()).ok_or_else(|| WorldError {
-        message: format!("{}/events cannot be read, where the kernel lists its tracepoints", TRACEFS[0]),
+    weir_kernel::tracepoints().ok_or_else(|| WorldError {
+        message: "/sys/kernel/tracing/events cannot be read, where the kernel lists its tracepoints"
+            .to_owned(),
         hint: Some(
             "be root, and mount it where it is not: `mount -t tracefs tracefs /sys/kernel/tracing`"
                 .to_owned(),
@@ -262,7 +263,7 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 /// The fields that a `format` file of tracefs lists, and how many bytes they have together.
-fn fields(text: &str, kernel: Option<&KernelTypes>, types: &mut CTypes) -> (Vec<Member>, u32) {
+fn fields(text: &str, kernel: &Kernel<'_>, types: &mut CTypes) -> (Vec<Member>, u32) {
     let (mut members, mut bytes) = (Vec::new(), 0);
     for line in text.lines() {
         let Some(line) = line.trim_start().strip_prefix("field:") else { continue };
@@ -298,7 +299,7 @@ fn field_type(
     text: &str,
     elements: Option<&str>,
     (size, signed): (u32, bool),
-    kernel: Option<&KernelTypes>,
+    kernel: &Kernel<'_>,
     types: &mut CTypes,
 ) -> TypeId {
     let char = types.add(CType::Int { bytes: 1, signed: true, is_char: true });
@@ -312,7 +313,7 @@ fn field_type(
         .collect();
     let base = |types: &mut CTypes| match named[..] {
         ["char"] => char,
-        _ => kernel.and_then(|kernel| kernel.named(&named.join(" "), types)).unwrap_or(CTypes::VOID),
+        _ => kernel().and_then(|kernel| kernel.named(&named.join(" "), types)).unwrap_or(CTypes::VOID),
     };
     if pointers > 0 || is_elsewhere {
         let mut id = base(types);
@@ -356,7 +357,7 @@ mod tests {
                     \tfield:long long left;\toffset:88;\tsize:8;\tsigned:1;\n\
                     \nprint fmt: \"%s\", REC->comm\n";
         let mut types = CTypes::default();
-        let (members, bytes) = fields(text, None, &mut types);
+        let (members, bytes) = fields(text, &|| None, &mut types);
         let shown: Vec<String> =
             members.iter().map(|m| format!("{} {} {}", m.offset, types.name(m.ty), m.name)).collect();
         let wanted = [

@@ -11,8 +11,9 @@ use weir_ir::{Builtin, FoundArgument, FoundField, FoundStatic, StaticSpec, Trigg
 use weir_source::{Diagnostic, Span};
 
 use crate::attach::Attach;
+use crate::attach::is_pattern;
 use crate::builtin;
-use crate::check::{Checker, Target, is_pattern};
+use crate::check::{Checker, Target};
 use crate::types::{Ty, length_of};
 
 /// What the probes of one clause have of arguments.

@@ -3,11 +3,11 @@
 //! What does not run where the script is to run is gathered ([`Checker::of_kernel`]): it is refused, or left out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
 
 use weir_event::ctype::{CType, CTypes, Member, TypeId};
+use weir_event::kernel::KernelEvent;
 use weir_event::{SiteName, Type};
-use weir_ir::{FoundTracepoint, KernelPlace, KernelSite, Trigger, WorldError};
+use weir_ir::{FoundTracepoint, KernelSite, Trigger, WorldError};
 use weir_source::{Diagnostic, Span, nearest};
 
 use crate::Kernel;
@@ -28,6 +28,8 @@ pub(super) struct Event {
     has_registers: bool,
     /// What is wrong with it.
     fault: Option<Diagnostic>,
+    /// The tracepoint whose fields are asked for when the clause names one.
+    tracepoint: Option<FoundTracepoint>,
     /// A record of what `args` has.
     fields: Option<TypeId>,
     /// What the function returns.
@@ -53,16 +55,11 @@ pub(super) fn has_no_arguments(attach: &Attach) -> bool {
 }
 
 impl Target {
-    /// Whether it may be at that place too, where what the clause uses lies so.
-    fn takes(&self, place: &KernelPlace, fields: &BTreeMap<String, Member>) -> bool {
-        let is_of_kind = |site: &KernelSite| {
-            let is_return =
-                |place: &KernelPlace| matches!(place, KernelPlace::Function { is_return: true, .. });
-            mem::discriminant(&site.place) == mem::discriminant(place)
-                && is_return(&site.place) == is_return(place)
-        };
+    /// Whether it may be at that event too, where what the clause uses lies so.
+    fn takes(&self, event: &KernelEvent, fields: &BTreeMap<String, Member>) -> bool {
         let Trigger::Kernel { sites } = &self.trigger else { return false };
-        sites.first().is_some_and(is_of_kind) && self.kernel_fields == *fields
+        let is_of_kind = sites.first().is_some_and(|site| site.event.kind() == event.kind());
+        is_of_kind && self.kernel_fields == *fields
     }
 }
 
@@ -71,9 +68,9 @@ impl Checker<'_> {
     pub(super) fn enter_kernel(&mut self, clause: &Clause, attached: &[(usize, Attach)]) {
         let mut events = Vec::new();
         for (index, attach) in attached {
-            let Attach::Kernel { kind, point, places } = attach else { continue };
+            let Attach::Kernel { kind, point, events: found } = attach else { continue };
             let probe = &clause.probes[*index];
-            if self.kernel != Kernel::Runs || places.is_empty() {
+            if self.kernel != Kernel::Runs || found.is_empty() {
                 self.is_of_kernel(&[Kind::Probe], kind, probe.span);
             }
             if !self.kernel_events.contains_key(&self.clause) {
@@ -96,6 +93,7 @@ impl Checker<'_> {
             kind,
             has_registers: matches!(point, Point::Function { .. } | Point::Raw),
             fault: None,
+            tracepoint: None,
             fields,
             result: None,
             context: match point {
@@ -112,15 +110,12 @@ impl Checker<'_> {
             Point::Tracepoints(found) => {
                 let of = |tracepoint: &FoundTracepoint| {
                     let probe = format!("{kind}:{}:{}", tracepoint.subsystem, tracepoint.name);
-                    match world.tracepoint_fields(tracepoint, types) {
-                        Ok(fields) => event(&probe, Some(fields)),
-                        Err(error) => Event { fault: fault(error), ..event(&probe, None) },
-                    }
+                    Event { tracepoint: Some(tracepoint.clone()), ..event(&probe, None) }
                 };
                 found.iter().map(of).collect()
             }
             // Of a pattern, or a program of eBPF, nothing is known.
-            Point::Typed { function: Some(name), .. } if !super::is_pattern(name) => {
+            Point::Typed { function: Some(name), .. } if !attach::is_pattern(name) => {
                 vec![match world.kernel_function(name, types) {
                     Ok((fields, result)) => Event { result: Some(result), ..event(written, Some(fields)) },
                     Err(error) => Event { fault: fault(error), ..event(written, None) },
@@ -150,6 +145,7 @@ impl Checker<'_> {
             return Ty::Unknown;
         }
         self.used.entry(self.clause).or_default().fields.insert(name.to_string());
+        self.ask_fields(expr.span);
         match field_of(&self.kernel_events[&self.clause], name, &self.types) {
             Ok(Some(id)) => self.loaded(Place { id, is_held: false }, expr),
             Ok(None) => Ty::Unknown,
@@ -158,6 +154,23 @@ impl Checker<'_> {
                 Ty::Unknown
             }
         }
+    }
+
+    /// Asks the world for the fields of the clause's tracepoints, once.
+    fn ask_fields(&mut self, span: Span) {
+        let events = self.kernel_events.get_mut(&self.clause).into_iter().flatten();
+        let mut faults = Vec::new();
+        for event in events {
+            let Some(tracepoint) = event.tracepoint.take() else { continue };
+            match self.world.tracepoint_fields(&tracepoint, &mut self.types) {
+                Ok(fields) => event.fields = Some(fields),
+                Err(WorldError { message, hint }) => {
+                    event.fault = Some(Diagnostic { hint, ..Diagnostic::error(span, message) });
+                    faults.extend(event.fault.clone());
+                }
+            }
+        }
+        faults.into_iter().for_each(|fault| self.push(fault));
     }
 
     /// False, and an error, where a probe of the kernel has no such argument.
@@ -248,12 +261,16 @@ impl Checker<'_> {
         if !self.kernel_events.contains_key(&self.clause) {
             return false;
         }
+        // Each look goes over all of the kernel's types.
+        if self.kernel_constants.contains_key(name) {
+            return true;
+        }
         let value = self.world.kernel_constant(name);
         self.kernel_constants.extend(value.map(|value| (name.to_string(), value)));
         value.is_some()
     }
 
-    /// The functions that a clause becomes for its probes of the kernel: one for all places that are given what it uses in the same way.
+    /// The functions that a clause becomes for its probes of the kernel: one for all events that are given what it uses in the same way.
     pub(super) fn kernel_targets(
         &self,
         (clause, attached): (usize, &[(usize, Attach)]),
@@ -261,21 +278,21 @@ impl Checker<'_> {
         used: &BTreeSet<String>,
         sites: &mut Vec<SiteName>,
     ) -> Vec<Target> {
-        let mut events = self.kernel_events.get(&clause).into_iter().flatten();
+        let mut known = self.kernel_events.get(&clause).into_iter().flatten();
         let mut targets: Vec<Target> = Vec::new();
         for (index, attach) in attached {
-            let Attach::Kernel { places, .. } = attach else { continue };
+            let Attach::Kernel { events, .. } = attach else { continue };
             let written = attach::display(&probes[*index], attach);
-            for place in places {
-                let event = events.next();
-                let fields = event.map_or_else(BTreeMap::new, |event| self.members(event, used));
+            for event in events {
+                let known = known.next();
+                let fields = known.map_or_else(BTreeMap::new, |known| self.members(known, used));
                 let cookie = sites.len() as u64;
-                let site = KernelSite { place: place.clone(), cookie };
+                let site = KernelSite { event: event.clone(), cookie };
                 // One tracepoint of many that a pattern means has a name of its own.
-                let probe = event.map_or_else(|| written.clone(), |event| event.probe.clone());
+                let probe = known.map_or_else(|| written.clone(), |known| known.probe.clone());
                 sites.push(SiteName { probe, func: String::new() });
-                let is_raw = matches!(place, KernelPlace::RawTracepoint { .. });
-                let same = targets.iter_mut().find(|target| target.takes(place, &fields)).filter(|_| !is_raw);
+                let is_raw = matches!(event, KernelEvent::RawTracepoint { .. });
+                let same = targets.iter_mut().find(|target| target.takes(event, &fields)).filter(|_| !is_raw);
                 match same {
                     Some(Target { name, trigger: Trigger::Kernel { sites }, .. }) => {
                         if !name.split(',').any(|known| known == written) {

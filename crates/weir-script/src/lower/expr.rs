@@ -1,7 +1,8 @@
 //! Expressions and conditions.
 
 use weir_event::Type;
-use weir_ir::{Asked, BinOp, Builtin, CmpOp, KernelPlace, MapId, Op, Trigger, Value};
+use weir_event::kernel::KernelEvent;
+use weir_ir::{Asked, BinOp, Builtin, CmpOp, MapId, Op, Trigger, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, MapRef, Name, UnaryOp};
 use crate::builtin;
@@ -59,15 +60,8 @@ fn kind_of(trigger: &Trigger) -> &'static str {
         },
         Trigger::Uretprobe { .. } => "uretprobe",
         Trigger::Usdt { .. } => "usdt",
-        Trigger::Kernel { sites } => match sites.first().map(|site| &site.place) {
-            Some(KernelPlace::Tracepoint { .. }) => "tracepoint",
-            Some(KernelPlace::RawTracepoint { .. }) => "rawtracepoint",
-            Some(KernelPlace::Function { is_return: false, .. }) => "kprobe",
-            Some(KernelPlace::Function { is_return: true, .. }) => "kretprobe",
-            Some(KernelPlace::Clock { .. }) => "profile",
-            Some(KernelPlace::Counter { counter, .. }) if counter.kind == 0 => "hardware",
-            Some(KernelPlace::Counter { .. }) | None => "software",
-        },
+        // SANITY: the check makes no function without an event.
+        Trigger::Kernel { sites } => sites.first().expect("a function of an event").event.kind(),
         Trigger::Uprobe { .. } | Trigger::Session { .. } | Trigger::Filter => "uprobe",
     }
 }
@@ -243,7 +237,7 @@ impl Lowering<'_> {
         }
         let is_raw = || {
             let Trigger::Kernel { sites } = &self.target.trigger else { return false };
-            matches!(sites.first().map(|site| &site.place), Some(KernelPlace::RawTracepoint { .. }))
+            matches!(sites.first().map(|site| &site.event), Some(KernelEvent::RawTracepoint { .. }))
         };
         let op = match (row.ir, self.target.probe_site) {
             (Builtin::Arg(number), _) if is_raw() => {

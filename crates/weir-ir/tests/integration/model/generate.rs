@@ -1,11 +1,12 @@
 //! Random modules that `check` accepts, from a seed: one function, up to eight blocks, loops within loops, every operation and map kind.
 
 use weir_event::ctype::TypeId;
+use weir_event::kernel::{CounterKind, KernelEvent};
 use weir_event::{Action, Field, MapSchema, MapValue, Schema, SiteName, Type};
 use weir_ir::dominators::Dominators;
 use weir_ir::{
-    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Counter, Function, Inst, KernelPlace, KernelSite, MapId,
-    MissingProbes, Module, Op, Terminator, Trigger, Value, leaves,
+    ActionId, BinOp, Block, BlockId, Builtin, CmpOp, Function, Inst, KernelSite, MapId, MissingProbes,
+    Module, Op, Terminator, Trigger, Value, leaves,
 };
 
 /// Addresses at which [`Surroundings::memory`](super::evaluate::Surroundings) should hold strings.
@@ -242,12 +243,12 @@ fn skeleton(dice: &mut Dice, menu: Menu) -> Function {
 
 /// One whose programs are given registers, as the model offers them.
 fn kernel_site(dice: &mut Dice) -> KernelSite {
-    let place = match dice.below(3) {
-        0 => KernelPlace::Function { name: "a b".into(), offset: 4, is_return: dice.below(2) == 0 },
-        1 => KernelPlace::Clock { period_ns: 1 },
-        _ => KernelPlace::Counter { counter: Counter { kind: 1, config: 2 }, count: 3 },
+    let event = match dice.below(3) {
+        0 => KernelEvent::Function { name: "a b".into(), offset: 4, is_return: dice.below(2) == 0 },
+        1 => KernelEvent::Clock { period_ns: 1 },
+        _ => KernelEvent::Counter { kind: CounterKind::Software, config: 2, count: 3 },
     };
-    KernelSite { place, cookie: 0 }
+    KernelSite { event, cookie: 0 }
 }
 
 /// Makes loops of some blocks: a head, which leads into the loop as long as the run may go round, and behind it otherwise; and a last

@@ -247,9 +247,9 @@ fn probes_of_the_kernel_run_there() {
         ("tracepoint:sched:sched_switch", "tracepoint \"sched\" \"sched_switch\""),
         ("rawtracepoint:sched_switch", "raw_tracepoint \"sched_switch\""),
         ("profile:hz:100", "clock 10000000"),
-        ("software:faults", "counter 1 2 100"),
-        ("software:cs:7", "counter 1 3 7"),
-        ("hardware:cache-misses:1000", "counter 0 3 1000"),
+        ("software:faults", "software 2 100"),
+        ("software:cs:7", "software 3 7"),
+        ("hardware:cache-misses:1000", "hardware 3 1000"),
     ] {
         let module = in_kernel(&format!("{probe} /pid == 1/ {{ @[comm, probe, cpu] = count(); }}"));
         assert!(module.contains(" kernel span") && module.contains(&format!("site {site} 0\n")), "{module}");
@@ -277,6 +277,7 @@ fn one_function_is_for_all_tracepoints_that_have_the_fields_in_the_same_place() 
     assert_eq!(functions("tracepoint:sched:* { @ = args.pid; }"), 1);
     assert_eq!(functions("tracepoint:sched:sched_switch, kprobe:f { @ = count(); }"), 2);
     assert_eq!(functions("kprobe:f, kretprobe:f { @ = count(); }"), 2);
+    assert_eq!(functions("software:cs:1, hardware:cycles:1 { @[probetype] = count(); }"), 2);
     assert_eq!(functions("rawtracepoint:a, rawtracepoint:b { @[probe] = count(); }"), 2);
 }
 

@@ -1,0 +1,83 @@
+//! Events that only the kernel sees: where programs run there.
+//!
+//! In and out: values that a script's front end makes and whoever attaches programs reads. What a program is given: of a tracepoint its
+//! record, of a raw one its arguments, of functions registers, of a clock or a counter the same and more.
+//!
+//! Deliberately not here: how anything is attached, and what the running kernel has.
+
+/// Where a program runs in the kernel.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum KernelEvent {
+    /// A tracepoint of tracefs.
+    Tracepoint {
+        /// Such as `sched`.
+        subsystem: String,
+        /// Such as `sched_switch`.
+        name: String,
+    },
+    /// The same without the record.
+    RawTracepoint {
+        /// Such as `sched_switch`.
+        name: String,
+    },
+    /// A kprobe.
+    Function {
+        /// As the kernel lists it; of a module as `module:function`.
+        name: String,
+        /// Bytes behind its entry.
+        offset: u64,
+        /// Where it has returned.
+        is_return: bool,
+    },
+    /// On each CPU, whatever runs there.
+    Clock {
+        /// Nanoseconds.
+        period_ns: u64,
+    },
+    /// On each CPU, after so many of what perf_event_open(2) counts.
+    Counter {
+        /// Who counts.
+        kind: CounterKind,
+        /// `perf_hw_id` or `perf_sw_ids`.
+        config: u64,
+        /// How many.
+        count: u64,
+    },
+}
+
+impl KernelEvent {
+    /// The kind of its probes in scripts.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            KernelEvent::Tracepoint { .. } => "tracepoint",
+            KernelEvent::RawTracepoint { .. } => "rawtracepoint",
+            KernelEvent::Function { is_return: false, .. } => "kprobe",
+            KernelEvent::Function { is_return: true, .. } => "kretprobe",
+            KernelEvent::Clock { .. } => "profile",
+            KernelEvent::Counter { kind, .. } => kind.name(),
+        }
+    }
+}
+
+/// `perf_type_id` of a counter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u32)]
+pub enum CounterKind {
+    /// `PERF_TYPE_HARDWARE`: the processor.
+    Hardware = 0,
+    /// `PERF_TYPE_SOFTWARE`: the kernel.
+    Software = 1,
+}
+
+impl CounterKind {
+    /// Every one.
+    pub const ALL: [CounterKind; 2] = [CounterKind::Hardware, CounterKind::Software];
+
+    /// The kind of its probes in scripts.
+    pub fn name(self) -> &'static str {
+        match self {
+            CounterKind::Hardware => "hardware",
+            CounterKind::Software => "software",
+        }
+    }
+}
