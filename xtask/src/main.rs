@@ -1,7 +1,7 @@
 //! xtask: the development commands, run as `cargo xtask NAME`.
 //!
 //! `demo` traces a real program, `test` runs everything, `bench` measures weir
-//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times. What a bench or a soak starts
+//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times, `vmtest` boots another kernel. What a bench or a soak starts
 //! ends with it, however that ends (`supervise`). Uses no crate of the workspace outside of its tests, so that it builds and reports even
 //! while one of them does not.
 
@@ -11,6 +11,7 @@ mod bench;
 mod demo;
 mod dist;
 mod fuzz;
+mod kernels;
 mod library;
 mod lttng;
 mod packages;
@@ -47,6 +48,8 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Repeat a cycle many times; resumes after the last seed in docs/soak/NAME.json
     Soak(soak::Options),
+    /// Run in a virtual machine what this machine's kernel lacks (as root, with apt)
+    Vmtest(kernels::Options),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Dist(options) => dist::dist(&options).map(done),
         Command::Fuzz(options) => fuzz::fuzz(&options).map(done),
         Command::Soak(options) => supervise::supervised(|| soak::soak(&options), "soak"),
+        Command::Vmtest(options) => kernels::vmtest(&options).map(done),
     };
     match result {
         Ok(code) => code,

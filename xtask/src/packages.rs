@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 32] = [
+pub(crate) const PACKAGES: [Package; 34] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -95,6 +95,16 @@ pub(crate) const PACKAGES: [Package; 32] = [
     Package { name: "groff-base", program: "groff", used_for: "the test that it sets the manual pages" },
     Package { name: "lttng-tools", program: "lttng", used_for: "the tests that read LTTng's traces" },
     Package { name: "babeltrace2", program: "babeltrace2", used_for: "the tests that read LTTng's traces" },
+    Package {
+        name: "qemu-system-x86",
+        program: "qemu-system-x86_64",
+        used_for: "the tests on another kernel, in a virtual machine",
+    },
+    Package {
+        name: "busybox-static",
+        program: "/bin/busybox",
+        used_for: "the tests on another kernel, in a virtual machine",
+    },
     Package { name: "mandoc", program: "mandoc", used_for: "the test that it sets the manual pages" },
 ];
 

@@ -15,6 +15,7 @@ pub mod mapped;
 pub mod measure;
 pub mod page;
 pub mod paths;
+pub mod qemu;
 pub mod random;
 pub mod skip;
 pub mod stranger;

@@ -307,9 +307,11 @@ fn record_bytes(action: &Action) -> u32 {
 fn kind(trigger: &Trigger) -> ProgramKind {
     match trigger {
         Trigger::Kernel { sites } => match sites.first().map(|site| &site.event) {
-            Some(KernelEvent::Tracepoint { .. } | KernelEvent::RawTracepoint { .. }) => {
-                ProgramKind::Tracepoint
-            }
+            Some(
+                KernelEvent::Tracepoint { .. }
+                | KernelEvent::RawTracepoint { .. }
+                | KernelEvent::TypedFunction { .. },
+            ) => ProgramKind::Tracepoint,
             _ => ProgramKind::Probe,
         },
         trigger if trigger.is_probe() => ProgramKind::Probe,

@@ -318,6 +318,12 @@ impl<'a> Lower<'a> {
                     4 => Inst::LoadPart { size: size::W, dst: result, from },
                     _ => Inst::Load { dst: result, from },
                 });
+                // The kernel's verifier refuses calculations with what it takes for a pointer to one of its types, and takes nothing for one that
+                // has been negated.
+                if self.is_typed() {
+                    self.alu(alu::NEG, result, Src::Imm(0));
+                    self.alu(alu::NEG, result, Src::Imm(0));
+                }
             }
             Builtin::Context => {
                 let context = self.context();

@@ -1,7 +1,7 @@
 //! Events that only the kernel sees: where programs run there.
 //!
 //! In and out: values that a script's front end makes and whoever attaches programs reads. What a program is given: of a tracepoint its
-//! record, of a raw one its arguments, of functions registers, of a clock or a counter the same and more.
+//! record, of a raw one its arguments, of functions registers or, where they have types, arguments, of a clock or a counter registers and more.
 //!
 //! Deliberately not here: how anything is attached, and what the running kernel has.
 
@@ -29,6 +29,13 @@ pub enum KernelEvent {
         /// Where it has returned.
         is_return: bool,
     },
+    /// Where one of the kernel's functions begins or returns, whose parameters and result BTF describes.
+    TypedFunction {
+        /// As BTF has it.
+        name: String,
+        /// Where it returns; its parameters are still known there.
+        is_return: bool,
+    },
     /// On each CPU, whatever runs there.
     Clock {
         /// Nanoseconds.
@@ -53,6 +60,8 @@ impl KernelEvent {
             KernelEvent::RawTracepoint { .. } => "rawtracepoint",
             KernelEvent::Function { is_return: false, .. } => "kprobe",
             KernelEvent::Function { is_return: true, .. } => "kretprobe",
+            KernelEvent::TypedFunction { is_return: false, .. } => "fentry",
+            KernelEvent::TypedFunction { is_return: true, .. } => "fexit",
             KernelEvent::Clock { .. } => "profile",
             KernelEvent::Counter { kind, .. } => kind.name(),
         }

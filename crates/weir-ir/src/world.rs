@@ -270,6 +270,15 @@ pub trait World {
         })
     }
 
+    /// Functions of the kernel, or of one module of it, whose names match the pattern; those of a module as `module:function`. Never empty.
+    fn kernel_functions(&self, module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
+        let module = module.map_or_else(String::new, |module| format!("{module}:"));
+        Err(WorldError {
+            message: format!("no function {module}{pattern} in the kernel"),
+            hint: Some("nothing is known of the kernel's functions here".to_string()),
+        })
+    }
+
     /// A record of a kernel function's parameters, and what it returns, as BTF has them.
     fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {
         let _ = types;

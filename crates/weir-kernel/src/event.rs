@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | tracepoint | BPF_PROG_TYPE_TRACEPOINT | a perf event of its number in tracefs, and a link |
 //! | raw tracepoint | BPF_PROG_TYPE_RAW_TRACEPOINT | BPF_RAW_TRACEPOINT_OPEN |
-//! | function, its return | BPF_PROG_TYPE_KPROBE | a perf event of the PMU `kprobe`, and a link |
+//! | function, its return | BPF_PROG_TYPE_KPROBE | a link of many, where the kernel has such (5.18); else a perf event of the PMU `kprobe`, and a link, for each |
+//! | the same with types | BPF_PROG_TYPE_TRACING, one for each function | BPF_RAW_TRACEPOINT_OPEN |
 //! | time, counter | BPF_PROG_TYPE_PERF_EVENT | a perf event and a link for each CPU |
 //!
 //! Interface: bpf(2), perf_event_open(2), `events/*/*/id` of tracefs.
@@ -15,13 +16,14 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use weir_ebpf::Program;
+use weir_ebpf::{Insn, Program};
 use weir_event::kernel::{CounterKind, KernelEvent};
 
+use crate::features::{FunctionIds, has_many_kprobes};
 use crate::perf::{ALL, Pmu, linked};
 use crate::probe::{Link, missed};
-use crate::program::{ProgType, load_insns, with_descriptors};
-use crate::syscall::{self, PerfEventAttr, RawTracepoint};
+use crate::program::{Kind, ProgType, load_insns, with_descriptors};
+use crate::syscall::{self, LinkKprobes, PerfEventAttr, RawTracepoint};
 use crate::{KernelError, Maps};
 
 /// Where tracefs is mounted: by itself, or in debugfs as it once was.
@@ -39,13 +41,19 @@ pub fn tracepoints() -> Option<PathBuf> {
     { folders }.find(|events| fs::read_dir(events).is_ok())
 }
 
-fn prog_type(event: &KernelEvent) -> ProgType {
-    match event {
-        KernelEvent::Tracepoint { .. } => ProgType::Tracepoint,
-        KernelEvent::RawTracepoint { .. } => ProgType::RawTracepoint,
-        KernelEvent::Function { .. } => ProgType::Kprobe,
-        KernelEvent::Clock { .. } | KernelEvent::Counter { .. } => ProgType::PerfEvent,
-    }
+/// What programs at events like this one are loaded as. `functions` has the one, if it is of one alone.
+fn kind(event: &KernelEvent, functions: &FunctionIds) -> Option<Kind> {
+    Some(match event {
+        KernelEvent::Tracepoint { .. } => Kind::of(ProgType::Tracepoint),
+        KernelEvent::RawTracepoint { .. } => Kind::of(ProgType::RawTracepoint),
+        KernelEvent::Function { .. } => Kind::of(ProgType::Kprobe),
+        KernelEvent::TypedFunction { name, is_return } => Kind {
+            attach_type: if *is_return { syscall::TRACE_FEXIT } else { syscall::TRACE_FENTRY },
+            function: functions.id(name)? as u32,
+            ..Kind::of(ProgType::Tracing)
+        },
+        KernelEvent::Clock { .. } | KernelEvent::Counter { .. } => Kind::of(ProgType::PerfEvent),
+    })
 }
 
 /// For messages.
@@ -53,7 +61,9 @@ fn described(event: &KernelEvent) -> String {
     match event {
         KernelEvent::Tracepoint { subsystem, name } => format!("the tracepoint {subsystem}:{name}"),
         KernelEvent::RawTracepoint { name } => format!("the raw tracepoint {name}"),
-        KernelEvent::Function { name, .. } => format!("the function {name} of the kernel"),
+        KernelEvent::Function { name, .. } | KernelEvent::TypedFunction { name, .. } => {
+            format!("the function {name} of the kernel")
+        }
         KernelEvent::Clock { .. } => "a clock of each CPU".to_owned(),
         KernelEvent::Counter { .. } => "a counter of each CPU".to_owned(),
     }
@@ -63,34 +73,69 @@ fn described(event: &KernelEvent) -> String {
 #[derive(Debug)]
 pub struct AtEvent {
     name: String,
+    insns: Vec<Insn>,
     program: OwnedFd,
+    /// One link is of many functions.
+    is_multi: bool,
 }
 
 impl AtEvent {
-    /// Loads a program, whose map indices refer to `maps`, for events like this one.
-    pub fn load(program: &Program, maps: &Maps, event: &KernelEvent) -> Result<AtEvent, KernelError> {
+    /// Loads a program, whose map indices refer to `maps`, for events like this one; `functions` has the numbers of those with types.
+    pub fn load(
+        program: &Program,
+        maps: &Maps,
+        event: &KernelEvent,
+        functions: &FunctionIds,
+    ) -> Result<AtEvent, KernelError> {
         let insns = with_descriptors(&program.insns, |index| maps.descriptor(index));
         let name = program.name.clone();
-        let program = load_insns(prog_type(event), 0, &name, &insns)?;
-        Ok(AtEvent { name, program })
+        let is_multi = is_of_many(event) && has_many_kprobes();
+        let kind = match kind(event, functions) {
+            Some(kind) if is_multi => Kind { attach_type: syscall::TRACE_KPROBE_MULTI, ..kind },
+            Some(kind) => kind,
+            None => return Err(not_attached(&name, event, io::Error::other("BTF has no such function"))),
+        };
+        let program = load_insns(kind, &name, &insns).map_err(|error| match error {
+            // Its maps are there: what is missing is no right.
+            KernelError::Refused { error, log, .. } if kind.function != 0 && log.is_empty() => {
+                let text = format!("{error}: this kernel has none of its functions call programs");
+                not_attached(&name, event, io::Error::other(text))
+            }
+            error => error,
+        })?;
+        Ok(AtEvent { name, insns, program, is_multi })
     }
 
-    /// Attaches it. `cookie`: what it gets from `bpf_get_attach_cookie`, which programs of raw tracepoints have not.
-    pub fn attach(&self, event: &KernelEvent, cookie: u64) -> Result<Link, KernelError> {
-        let attached = match event {
-            KernelEvent::Tracepoint { subsystem, name } => self.tracepoint(subsystem, name, cookie),
-            KernelEvent::RawTracepoint { name } => self.raw_tracepoint(name),
-            KernelEvent::Function { name, offset, is_return } => {
-                self.function(name, *offset, *is_return, cookie)
+    /// Attaches it to all of the events, which are like the one that it was loaded for, or to none. With each its cookie, which the program gets
+    /// from `bpf_get_attach_cookie`; those of raw tracepoints and of functions with types have none.
+    pub fn attach(&mut self, sites: &[(&KernelEvent, u64)]) -> Result<Link, KernelError> {
+        if self.is_multi {
+            // Not each function that a kprobe can be at is one that a link of many takes.
+            if sites.iter().all(|(event, _)| is_of_many(event))
+                && let Ok(link) = self.functions(sites)
+            {
+                return Ok(Link::of(vec![link]));
             }
-            KernelEvent::Clock { period_ns } => {
-                self.sampled(CounterKind::Software, CPU_CLOCK, *period_ns, cookie)
-            }
-            KernelEvent::Counter { kind, config, count } => self.sampled(*kind, *config, *count, cookie),
-        };
-        let failed =
-            |source| KernelError::Attach { name: self.name.clone(), file: described(event).into(), source };
-        attached.map(Link::of).map_err(failed)
+            self.program = load_insns(Kind::of(ProgType::Kprobe), &self.name, &self.insns)?;
+            self.is_multi = false;
+        }
+        let mut all = Vec::new();
+        for (event, cookie) in sites {
+            let attached = match event {
+                KernelEvent::Tracepoint { subsystem, name } => self.tracepoint(subsystem, name, *cookie),
+                KernelEvent::RawTracepoint { name } => self.opened(Some(name)),
+                KernelEvent::TypedFunction { .. } => self.opened(None),
+                KernelEvent::Function { name, offset, is_return } => {
+                    self.function(name, *offset, *is_return, *cookie)
+                }
+                KernelEvent::Clock { period_ns } => {
+                    self.sampled(CounterKind::Software, CPU_CLOCK, *period_ns, *cookie)
+                }
+                KernelEvent::Counter { kind, config, count } => self.sampled(*kind, *config, *count, *cookie),
+            };
+            all.extend(attached.map_err(|source| not_attached(&self.name, event, source))?);
+        }
+        Ok(Link::of(all))
     }
 
     /// How often it did not run because another program ran on the CPU, as far as the kernel counts that.
@@ -108,15 +153,40 @@ impl AtEvent {
         linked(&self.program, &attributes, ALL, cookie).map(Vec::from)
     }
 
-    fn raw_tracepoint(&self, name: &str) -> io::Result<Vec<OwnedFd>> {
-        let name = CString::new(name)?;
+    /// At a raw tracepoint or, without a name, at what it was loaded for.
+    fn opened(&self, name: Option<&str>) -> io::Result<Vec<OwnedFd>> {
+        let name = name.map(CString::new).transpose()?;
         let mut attributes = RawTracepoint {
-            name: name.as_ptr() as u64,
+            name: name.as_ref().map_or(0, |name| name.as_ptr() as u64),
             prog_fd: self.program.as_raw_fd() as u32,
             ..RawTracepoint::default()
         };
         // SAFETY: the name lives over the call, and the answer is a descriptor.
         Ok(vec![unsafe { syscall::open(syscall::RAW_TRACEPOINT_OPEN, &mut attributes) }?])
+    }
+
+    /// At functions, in one link.
+    fn functions(&self, sites: &[(&KernelEvent, u64)]) -> io::Result<OwnedFd> {
+        let mut names = Vec::new();
+        let mut at_returns = false;
+        for (event, _) in sites {
+            let KernelEvent::Function { name, is_return, .. } = event else { continue };
+            names.push(CString::new(name.as_str())?);
+            at_returns = *is_return;
+        }
+        let addresses: Vec<u64> = names.iter().map(|name| name.as_ptr() as u64).collect();
+        let cookies: Vec<u64> = sites.iter().map(|(_, cookie)| *cookie).collect();
+        let mut attributes = LinkKprobes {
+            prog_fd: self.program.as_raw_fd() as u32,
+            attach_type: syscall::TRACE_KPROBE_MULTI,
+            kprobe_flags: if at_returns { syscall::MULTI_RETURN } else { 0 },
+            count: addresses.len() as u32,
+            names: addresses.as_ptr() as u64,
+            cookies: cookies.as_ptr() as u64,
+            ..LinkKprobes::default()
+        };
+        // SAFETY: the two arrays, of `count` elements, and the names live over the call; the answer is a descriptor.
+        unsafe { syscall::open(syscall::LINK_CREATE, &mut attributes) }
     }
 
     fn function(&self, name: &str, offset: u64, is_return: bool, cookie: u64) -> io::Result<Vec<OwnedFd>> {
@@ -152,6 +222,15 @@ impl AtEvent {
         }
         Ok(all)
     }
+}
+
+/// A place that a link of many functions may be of.
+fn is_of_many(event: &KernelEvent) -> bool {
+    matches!(event, KernelEvent::Function { offset: 0, name, .. } if !name.contains(':'))
+}
+
+fn not_attached(name: &str, event: &KernelEvent, source: io::Error) -> KernelError {
+    KernelError::Attach { name: name.to_owned(), file: described(event).into(), source }
 }
 
 /// Numbers of the CPUs that run: `0-3,8`.

@@ -31,7 +31,7 @@ mod ring;
 mod syscall;
 
 pub use event::{AtEvent, tracepoints};
-pub use features::{Features, SessionFunctions};
+pub use features::{Features, FunctionIds, SessionFunctions};
 pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};
 pub use program::{Input, Loaded, ProgType, Ran, load, load_as};

@@ -27,6 +27,24 @@ pub enum ProgType {
     PerfEvent = 7,
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
     RawTracepoint = 17,
+    /// `BPF_PROG_TYPE_TRACING`.
+    Tracing = 26,
+}
+
+/// What the kernel is told that a program is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) prog_type: ProgType,
+    /// `enum bpf_attach_type`, where the type of the program does not say all.
+    pub(crate) attach_type: u32,
+    /// BTF id of the function that it is loaded for, or 0.
+    pub(crate) function: u32,
+}
+
+impl Kind {
+    pub(crate) fn of(prog_type: ProgType) -> Kind {
+        Kind { prog_type, attach_type: 0, function: 0 }
+    }
 }
 
 /// A program that the kernel took.
@@ -102,7 +120,7 @@ fn loaded(
 ) -> Result<Loaded, KernelError> {
     let insns = with_descriptors(&program.insns, descriptor);
     let (name, kind) = (program.name.clone(), program.kind);
-    let program = load_insns(prog_type, 0, &name, &insns)?;
+    let program = load_insns(Kind::of(prog_type), &name, &insns)?;
     Ok(Loaded { name, kind, prog_type, program, result: None })
 }
 
@@ -191,12 +209,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-pub(crate) fn load_insns(
-    prog_type: ProgType,
-    expected_attach_type: u32,
-    name: &str,
-    insns: &[Insn],
-) -> Result<OwnedFd, KernelError> {
+pub(crate) fn load_insns(kind: Kind, name: &str, insns: &[Insn]) -> Result<OwnedFd, KernelError> {
     let bytes: Vec<[u8; 8]> = insns.iter().map(|insn| insn.to_bytes()).collect();
     let described = Described::of(insns);
     let btf = described.as_ref().map(|described| load_btf(name, &described.btf)).transpose()?;
@@ -205,8 +218,9 @@ pub(crate) fn load_insns(
     let mut load = |log_level: u32| {
         let has_log = log_level > 0;
         let mut attributes = ProgLoad {
-            prog_type: prog_type as u32,
-            expected_attach_type,
+            prog_type: kind.prog_type as u32,
+            expected_attach_type: kind.attach_type,
+            attach_btf_id: kind.function,
             insn_cnt: bytes.len() as u32,
             insns: bytes.as_ptr() as u64,
             license: c"GPL".as_ptr() as u64,

@@ -14,12 +14,15 @@ pub(crate) const BTF_LOAD: libc::c_long = 18;
 pub(crate) const LINK_CREATE: libc::c_long = 28;
 
 /// `enum bpf_attach_type`.
+pub(crate) const TRACE_FENTRY: u32 = 24;
+pub(crate) const TRACE_FEXIT: u32 = 25;
 pub(crate) const PERF_EVENT: u32 = 41;
+pub(crate) const TRACE_KPROBE_MULTI: u32 = 42;
 pub(crate) const TRACE_UPROBE_MULTI: u32 = 48;
 pub(crate) const TRACE_UPROBE_SESSION: u32 = 57;
 
-/// In the `flags` of a link of many uprobes: they are at returns.
-pub(crate) const UPROBE_MULTI_RETURN: u32 = 1;
+/// In the `flags` of a link of many uprobes or kprobes: they are at returns.
+pub(crate) const MULTI_RETURN: u32 = 1;
 
 /// `src` of a wide load: a map, or the address of its first value, by descriptor.
 pub(crate) const PSEUDO_MAP_FD: u8 = 1;
@@ -72,6 +75,9 @@ pub(crate) struct ProgLoad {
     pub(crate) func_info: u64,
     pub(crate) func_info_cnt: u32,
     pub(crate) line_info_rec_size: u32,
+    pub(crate) line_info: u64,
+    pub(crate) line_info_cnt: u32,
+    pub(crate) attach_btf_id: u32,
 }
 
 /// For BTF_LOAD.
@@ -123,6 +129,23 @@ pub(crate) struct LinkUprobes {
     pub(crate) padding: u32,
 }
 
+/// For LINK_CREATE of many kprobes at once. Of the two arrays of `count` elements one is there, the other is 0.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct LinkKprobes {
+    pub(crate) prog_fd: u32,
+    pub(crate) target_fd: u32,
+    pub(crate) attach_type: u32,
+    pub(crate) flags: u32,
+    pub(crate) kprobe_flags: u32,
+    pub(crate) count: u32,
+    /// Addresses of names.
+    pub(crate) names: u64,
+    /// Entries of functions.
+    pub(crate) entries: u64,
+    pub(crate) cookies: u64,
+}
+
 /// For LINK_CREATE of a perf event.
 #[repr(C)]
 #[derive(Default)]
@@ -138,7 +161,7 @@ pub(crate) struct LinkPerfEvent {
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct RawTracepoint {
-    /// Address of its name.
+    /// Address of its name, or 0: the program was loaded for what it is attached to.
     pub(crate) name: u64,
     pub(crate) prog_fd: u32,
     pub(crate) padding: u32,

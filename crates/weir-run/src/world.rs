@@ -469,6 +469,10 @@ impl World for Binaries {
         kernel::tracepoint_fields(of, &|| self.kernel(), types)
     }
 
+    fn kernel_functions(&self, module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
+        kernel::functions(module, pattern)
+    }
+
     fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {
         let found = self.kernel().and_then(|kernel| kernel.function(name, types));
         found.ok_or_else(|| WorldError {

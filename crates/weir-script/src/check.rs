@@ -104,6 +104,8 @@ pub(crate) struct Target {
     pub fields: BTreeMap<String, FoundArgument>,
     /// The same of fields of the kernel's events: where in what the program is given.
     pub kernel_fields: BTreeMap<String, Member>,
+    /// Where what the kernel's function returns is in that.
+    pub kernel_result: Option<Member>,
 }
 
 /// Checks a script. `None` if a diagnostic is an error.
@@ -435,6 +437,7 @@ fn clause_targets(
             arguments: BTreeMap::new(),
             fields: BTreeMap::new(),
             kernel_fields: BTreeMap::new(),
+            kernel_result: None,
         });
     }
     let fields = field::of_functions(events, used);
@@ -498,6 +501,7 @@ impl Functions {
             arguments: BTreeMap::new(),
             fields,
             kernel_fields: BTreeMap::new(),
+            kernel_result: None,
         })
     }
 }

@@ -17,11 +17,13 @@ use crate::types::string_bytes;
 pub(crate) enum Point {
     /// Entries or returns of functions: registers.
     Function {
+        /// As the kernel lists them.
+        functions: Vec<String>,
         is_return: bool,
     },
-    /// The same where parameters have names and types: of this function, if it is one.
+    /// The same where parameters have names and types; without functions nothing is known of it.
     Typed {
-        function: Option<String>,
+        functions: Vec<String>,
         is_return: bool,
     },
     Tracepoints(Vec<FoundTracepoint>),
@@ -136,16 +138,36 @@ fn point(
                     format!("write {form}"),
                 ));
             }
-            events.extend(function_event(rest, is_return)?);
-            Point::Function { is_return }
+            let (functions, offset) = functions(rest, span, world)?;
+            events.extend(functions.iter().map(|name| KernelEvent::Function {
+                name: name.clone(),
+                offset,
+                is_return,
+            }));
+            Point::Function { functions, is_return }
         }
         "fentry" | "fexit" => {
-            let function = match rest {
+            let is_return = kind == "fexit";
+            let functions = match rest {
                 // Of a program of eBPF: nothing is known of it here.
-                [bpf, ..] if bpf.text == "bpf" => None,
-                _ => Some(function()?.text.clone()),
+                [bpf, ..] if bpf.text == "bpf" => Vec::new(),
+                _ => {
+                    let name = function()?;
+                    if let Some((_, offset)) = name.text.split_once('+') {
+                        let hint = "a `kprobe` can be there".to_string();
+                        return Err(written(name.span, format!("`{kind}` is at no place `+{offset}`"), hint));
+                    }
+                    functions(rest, span, world)?.0
+                }
             };
-            Point::Typed { function, is_return: kind == "fexit" }
+            // LIMIT: modules have types of their own, which weir does not read.
+            events.extend(
+                functions
+                    .iter()
+                    .filter(|name| !name.contains(':'))
+                    .map(|name| KernelEvent::TypedFunction { name: name.clone(), is_return }),
+            );
+            Point::Typed { functions, is_return }
         }
         "tracepoint" => match rest {
             [subsystem, name] => {
@@ -184,23 +206,25 @@ fn point(
     })
 }
 
-/// `function` or `function+offset`, of the kernel itself or a module; none for a pattern.
-fn function_event(rest: &[Name], is_return: bool) -> Result<Option<KernelEvent>, Fault> {
+/// What `function`, `function+offset` or a pattern means, of the kernel itself or a module.
+fn functions(rest: &[Name], span: Span, world: &dyn World) -> Result<(Vec<String>, u64), Fault> {
     // SANITY: the caller has looked that there is a part.
     let part = rest.last().expect("a function has a name");
     let (name, offset) = match part.text.split_once('+') {
         Some((name, offset)) => (name, number_of(&Name { text: offset.to_string(), span: part.span })?),
         None => (part.text.as_str(), 0),
     };
+    let module = if rest.len() == 2 { Some(rest[0].text.as_str()) } else { None };
+    let module = module.filter(|module| *module != KERNEL);
     if attach::is_pattern(name) {
-        return Ok(None);
+        let found = world.kernel_functions(module, name).map_err(|error| missing(span, error))?;
+        return Ok((found, offset));
     }
-    let module = if rest.len() == 2 { Some(&rest[0].text) } else { None };
-    let name = match module.filter(|module| *module != KERNEL) {
+    let name = match module {
         Some(module) => format!("{module}:{name}"),
         None => name.to_string(),
     };
-    Ok(Some(KernelEvent::Function { name, offset, is_return }))
+    Ok((vec![name], offset))
 }
 
 fn counter(

@@ -53,8 +53,8 @@ const CLOCK: &str = "`nsecs`, `elapsed` and `time` are there";
 pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "kprobe", IN_KERNEL),
     row(Kind::Probe, "kretprobe", IN_KERNEL),
-    row(Kind::Probe, "fentry", KERNEL_PROBES),
-    row(Kind::Probe, "fexit", KERNEL_PROBES),
+    row(Kind::Probe, "fentry", IN_KERNEL),
+    row(Kind::Probe, "fexit", IN_KERNEL),
     row(Kind::Probe, "tracepoint", IN_KERNEL),
     row(Kind::Probe, "rawtracepoint", IN_KERNEL),
     row(Kind::Probe, "profile", IN_KERNEL),

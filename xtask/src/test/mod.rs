@@ -26,7 +26,7 @@ use clap::Args;
 use crate::test::programs::Test;
 use crate::test::report::Report;
 use crate::test::tasks::{Done, Task};
-use crate::{packages, workspace};
+use crate::{kernels, packages, workspace};
 
 /// Tests at a time for each CPU: most wait for processes that they trace.
 const TESTS_PER_CPU: usize = 2;
@@ -57,6 +57,7 @@ pub(crate) fn test(options: &Options) -> Result<()> {
     }
     if !options.offline {
         packages::install_missing()?;
+        kernels::fetch_for_tests();
     }
     let expected = skips::expected(skips::Run::this(options.offline))?;
     let folder = workspace::target_folder("test")?;

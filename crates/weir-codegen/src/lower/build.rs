@@ -2,7 +2,8 @@
 
 use weir_ebpf::insn::{alu, jmp, size};
 use weir_ebpf::{HelperId, helper};
-use weir_ir::Value;
+use weir_event::kernel::KernelEvent;
+use weir_ir::{Trigger, Value};
 
 use super::{Held, Lower};
 use crate::limits;
@@ -52,6 +53,12 @@ impl Lower<'_> {
     /// The same up to a NUL.
     pub(super) fn reads_text(&self) -> HelperId {
         if self.function.trigger.is_kernel() { helper::PROBE_READ_STR } else { helper::PROBE_READ_USER_STR }
+    }
+
+    /// What the function is given has types that the kernel knows.
+    pub(super) fn is_typed(&self) -> bool {
+        let Trigger::Kernel { sites } = &self.function.trigger else { return false };
+        matches!(sites.first().map(|site| &site.event), Some(KernelEvent::TypedFunction { .. }))
     }
 
     pub(super) fn context(&mut self) -> Reg {

@@ -324,18 +324,24 @@ impl<'a> Parser<'a> {
         Ok(StaticSpec { binary, provider, name, address, semaphore, cookie, by_pattern })
     }
 
+    fn is_return(&mut self) -> Result<bool> {
+        match self.word()? {
+            "entry" => Ok(false),
+            "return" => Ok(true),
+            other => Err(self.error(format!("`{other}` is no end of a function"))),
+        }
+    }
+
     fn kernel_site(&mut self) -> Result<KernelSite> {
         let event = match self.word()? {
             "tracepoint" => KernelEvent::Tracepoint { subsystem: self.text()?, name: self.text()? },
             "raw_tracepoint" => KernelEvent::RawTracepoint { name: self.text()? },
             "function" => {
                 let (name, offset) = (self.text()?, self.number()?);
-                let is_return = match self.word()? {
-                    "entry" => false,
-                    "return" => true,
-                    other => return Err(self.error(format!("`{other}` is no end of a function"))),
-                };
-                KernelEvent::Function { name, offset, is_return }
+                KernelEvent::Function { name, offset, is_return: self.is_return()? }
+            }
+            "typed_function" => {
+                KernelEvent::TypedFunction { name: self.text()?, is_return: self.is_return()? }
             }
             "clock" => KernelEvent::Clock { period_ns: self.number()? },
             other => match CounterKind::ALL.into_iter().find(|kind| kind.name() == other) {

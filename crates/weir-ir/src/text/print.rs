@@ -184,6 +184,10 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
                     let end = if *is_return { "return" } else { "entry" };
                     write!(out, "function {} {offset} {end}", Quoted(name))?;
                 }
+                KernelEvent::TypedFunction { name, is_return } => {
+                    let end = if *is_return { "return" } else { "entry" };
+                    write!(out, "typed_function {} {end}", Quoted(name))?;
+                }
                 KernelEvent::Clock { period_ns } => write!(out, "clock {period_ns}")?,
                 KernelEvent::Counter { kind, config, count } => {
                     write!(out, "{} {config} {count}", kind.name())?;

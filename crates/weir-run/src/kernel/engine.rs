@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use weir_codegen::Compiled;
 use weir_ebpf::elf::ObjectFile;
-use weir_ir::Trigger;
-use weir_kernel::{AtEvent, Called, End, Features, KernelError, Link, Maps, Probe};
+use weir_event::kernel::KernelEvent;
+use weir_ir::{KernelSite, Trigger};
+use weir_kernel::{AtEvent, Called, End, Features, FunctionIds, KernelError, Link, Maps, Probe};
 
 use crate::clock::now_ns;
 use crate::controller::Caller;
@@ -71,24 +72,38 @@ fn ends(trigger: &Trigger, features: Features) -> &'static [End] {
     }
 }
 
+fn sites_of(trigger: &Trigger) -> &[KernelSite] {
+    match trigger {
+        Trigger::Kernel { sites } => sites,
+        _ => &[],
+    }
+}
+
 /// Programs at events of the kernel's, and what attaches them.
 #[derive(Default)]
 pub(super) struct AtEvents {
     programs: Vec<AtEvent>,
     links: Vec<Link>,
+    places: usize,
 }
 
 impl AtEvents {
     /// Attaches each program to all its places, or none.
     pub(super) fn attach(compiled: &Compiled, maps: &Maps) -> Result<AtEvents, Failure> {
+        let all_sites = compiled.triggers.iter().flat_map(sites_of);
+        let typed = all_sites.filter_map(|site| match &site.event {
+            KernelEvent::TypedFunction { name, .. } => Some(name.as_str()),
+            _ => None,
+        });
+        let functions = FunctionIds::of_kernel(&typed.collect());
         let mut all = AtEvents::default();
         for (program, trigger) in compiled.object.programs.iter().zip(&compiled.triggers) {
-            let Trigger::Kernel { sites } = trigger else { continue };
+            let sites = sites_of(trigger);
             let Some(first) = sites.first() else { continue };
-            let loaded = AtEvent::load(program, maps, &first.event)?;
-            for site in sites {
-                all.links.push(loaded.attach(&site.event, site.cookie)?);
-            }
+            let mut loaded = AtEvent::load(program, maps, &first.event, &functions)?;
+            let sites: Vec<_> = sites.iter().map(|site| (&site.event, site.cookie)).collect();
+            all.links.push(loaded.attach(&sites)?);
+            all.places += sites.len();
             all.programs.push(loaded);
         }
         Ok(all)
@@ -100,7 +115,7 @@ impl AtEvents {
 
     /// How many places.
     pub(super) fn places(&self) -> usize {
-        self.links.len()
+        self.places
     }
 
     pub(super) fn missed(&self) -> u64 {

@@ -15,6 +15,8 @@ use weir_symbols::pattern;
 const ELSEWHERE: &str = "__data_loc";
 /// Steps along pointers, arrays and members without names.
 const DEPTH_MAX: usize = 32;
+/// Beside the tracepoints: functions that can be traced.
+const TRACEABLE: &str = "available_filter_functions";
 /// Tracepoints of one pattern.
 const TRACEPOINTS_MAX: usize = 4096;
 
@@ -56,14 +58,14 @@ impl KernelTypes {
     pub(super) fn function(&self, name: &str, types: &mut CTypes) -> Option<(TypeId, TypeId)> {
         let function = self.btf.get(self.find(&[Kind::Function], name)?)?;
         let prototype = self.btf.get(function.size_or_type).filter(|ty| ty.kind == Kind::Prototype)?;
-        let mut members = Vec::new();
-        for (index, parameter) in prototype.extra.chunks_exact(2).enumerate() {
+        let (mut members, mut bytes) = (Vec::new(), 0);
+        for parameter in prototype.extra.chunks_exact(2) {
             let ty = self.add(parameter[1], types, 0);
             let name = self.btf.name(parameter[0]).unwrap_or_default().to_owned();
-            // The context of a tracing program has 8 bytes for each.
-            members.push(Member { name, ty, offset: 8 * index as u32, bits: None });
+            members.push(Member { name, ty, offset: bytes, bits: None });
+            // The context of a tracing program has 8 bytes for each, or as many times 8 as a record has.
+            bytes += types.bytes(ty).unwrap_or(8).next_multiple_of(8).max(8);
         }
-        let bytes = 8 * members.len() as u32;
         let result = self.add(prototype.size_or_type, types, 0);
         Some((types.add(CType::Record(Record { name: format!("args of {name}"), bytes, members })), result))
     }
@@ -217,6 +219,36 @@ pub(super) fn tracepoints(subsystem: &str, name: &str) -> Result<Vec<FoundTracep
         return Err(WorldError { message, hint: Some(hint) });
     }
     found.sort_by(|a, b| (&a.subsystem, &a.name).cmp(&(&b.subsystem, &b.name)));
+    Ok(found)
+}
+
+/// Functions that the kernel can have traced, of itself and its modules or of one module, whose names match.
+pub(super) fn functions(module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
+    let path = events()?.with_file_name(TRACEABLE);
+    let text = fs::read_to_string(&path).map_err(|error| WorldError {
+        message: format!("the kernel's functions are not known: {}: {error}", path.display()),
+        hint: Some("name one instead of a pattern".to_owned()),
+    })?;
+    // `vfs_read`, `nf_hook [nf_core]`
+    let listed = text.lines().map(|line| match line.split_once(' ') {
+        Some((name, module)) => (name, Some(module.trim_matches(['[', ']']))),
+        None => (line, None),
+    });
+    let of_module = listed.filter(|(_, of)| module.is_none_or(|module| *of == Some(module)));
+    let mut found: Vec<String> = of_module
+        .filter(|(name, _)| pattern::matches(pattern, name))
+        .map(|(name, _)| module.map_or_else(|| name.to_owned(), |module| format!("{module}:{name}")))
+        .collect();
+    // Some names are those of several functions.
+    found.sort_unstable();
+    found.dedup();
+    if found.is_empty() {
+        let module = module.map_or_else(String::new, |module| format!("{module}:"));
+        return Err(WorldError {
+            message: format!("the kernel has no function {module}{pattern} that can be traced"),
+            hint: Some(format!("{} has those that there are", path.display())),
+        });
+    }
     Ok(found)
 }
 

@@ -212,6 +212,7 @@ impl Shapes {
             arguments: shape.arguments,
             fields: shape.fields,
             kernel_fields: BTreeMap::new(),
+            kernel_result: None,
         })
     }
 }

@@ -449,7 +449,7 @@ impl Checker<'_> {
             let hint = "give one with `-c`; `has_cpid` says whether there is one";
             self.warning(span, "weir starts no command, and `cpid` is 0", hint);
         }
-        if row.name == "func" && self.kernel_events.contains_key(&self.clause) {
+        if row.name == "func" && !self.is_at_functions() {
             self.checked_alone(span, "`func` at a probe of the kernel's", "`probe` names it");
             // A symbol, as `ksym` gives it.
             return Ty::Value(Type::Usym);

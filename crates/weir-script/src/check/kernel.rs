@@ -32,8 +32,8 @@ pub(super) struct Event {
     tracepoint: Option<FoundTracepoint>,
     /// A record of what `args` has.
     fields: Option<TypeId>,
-    /// What the function returns.
-    result: Option<TypeId>,
+    /// What the function returns, which the program is given with what it was given.
+    result: Option<Member>,
     /// The record that `ctx` points to.
     context: String,
 }
@@ -42,16 +42,19 @@ pub(super) struct Event {
 pub(super) fn gives_result(attach: &Attach) -> bool {
     match attach {
         Attach::Returns(_) => true,
-        Attach::Kernel { point: Point::Function { is_return } | Point::Typed { is_return, .. }, .. } => {
-            *is_return
-        }
+        Attach::Kernel {
+            point: Point::Function { is_return, .. } | Point::Typed { is_return, .. }, ..
+        } => *is_return,
         _ => false,
     }
 }
 
 /// What a call was given is gone there.
 pub(super) fn has_no_arguments(attach: &Attach) -> bool {
-    matches!(attach, Attach::Returns(_) | Attach::Kernel { point: Point::Function { is_return: true }, .. })
+    matches!(
+        attach,
+        Attach::Returns(_) | Attach::Kernel { point: Point::Function { is_return: true, .. }, .. }
+    )
 }
 
 impl Target {
@@ -114,12 +117,20 @@ impl Checker<'_> {
                 };
                 found.iter().map(of).collect()
             }
-            // Of a pattern, or a program of eBPF, nothing is known.
-            Point::Typed { function: Some(name), .. } if !attach::is_pattern(name) => {
-                vec![match world.kernel_function(name, types) {
-                    Ok((fields, result)) => Event { result: Some(result), ..event(written, Some(fields)) },
+            Point::Function { functions, .. } if functions.len() != 1 => {
+                functions.iter().map(|name| event(&format!("{kind}:{name}"), None)).collect()
+            }
+            // Of a program of eBPF nothing is known.
+            Point::Typed { functions, .. } if !functions.is_empty() => {
+                let mut of = |name: &String| match world.kernel_function(name, types) {
+                    Ok((fields, result)) => {
+                        let offset = types.bytes(fields).unwrap_or_default();
+                        let result = Member { name: "retval".to_string(), ty: result, offset, bits: None };
+                        Event { result: Some(result), ..event(&format!("{kind}:{name}"), Some(fields)) }
+                    }
                     Err(error) => Event { fault: fault(error), ..event(written, None) },
-                }]
+                };
+                functions.iter().map(&mut of).collect()
             }
             _ => vec![event(written, None)],
         }
@@ -173,6 +184,12 @@ impl Checker<'_> {
         faults.into_iter().for_each(|fault| self.push(fault));
     }
 
+    /// Each probe of the clause that is of the kernel is at a function.
+    pub(super) fn is_at_functions(&self) -> bool {
+        let mut events = self.kernel_events.get(&self.clause).into_iter().flatten();
+        events.all(|event| matches!(event.kind, "kprobe" | "kretprobe" | "fentry" | "fexit"))
+    }
+
     /// False, and an error, where a probe of the kernel has no such argument.
     pub(super) fn has_kernel_argument(&mut self, name: &str, span: Span) -> bool {
         let events = self.kernel_events.get(&self.clause);
@@ -203,8 +220,9 @@ impl Checker<'_> {
     /// What the clause's functions return, where that is known and the same of all.
     pub(super) fn kernel_result(&self) -> Option<TypeId> {
         let events = self.kernel_events.get(&self.clause)?;
-        let first = events.first()?.result?;
-        events.iter().all(|event| event.result == Some(first)).then_some(first)
+        let first = events.first()?.result.as_ref()?.ty;
+        let is_same = |event: &Event| event.result.as_ref().is_some_and(|result| result.ty == first);
+        events.iter().all(is_same).then_some(first)
     }
 
     /// The type of what only programs in the kernel have; none where the name is no such.
@@ -290,8 +308,16 @@ impl Checker<'_> {
                 let site = KernelSite { event: event.clone(), cookie };
                 // One tracepoint of many that a pattern means has a name of its own.
                 let probe = known.map_or_else(|| written.clone(), |known| known.probe.clone());
-                sites.push(SiteName { probe, func: String::new() });
-                let is_raw = matches!(event, KernelEvent::RawTracepoint { .. });
+                let func = match event {
+                    KernelEvent::Function { name, .. } | KernelEvent::TypedFunction { name, .. } => {
+                        name.clone()
+                    }
+                    _ => String::new(),
+                };
+                sites.push(SiteName { probe, func });
+                // Not every kernel gives programs of raw tracepoints an attach cookie, and one of a typed function is of no other.
+                let is_raw =
+                    matches!(event, KernelEvent::RawTracepoint { .. } | KernelEvent::TypedFunction { .. });
                 let same = targets.iter_mut().find(|target| target.takes(event, &fields)).filter(|_| !is_raw);
                 match same {
                     Some(Target { name, trigger: Trigger::Kernel { sites }, .. }) => {
@@ -304,11 +330,11 @@ impl Checker<'_> {
                     _ => targets.push(Target {
                         name: written.clone(),
                         trigger: Trigger::Kernel { sites: vec![site] },
-                        // Not every kernel gives programs of raw tracepoints an attach cookie.
                         probe_site: is_raw.then_some(cookie),
                         arguments: BTreeMap::new(),
                         fields: BTreeMap::new(),
                         kernel_fields: fields,
+                        kernel_result: known.and_then(|known| known.result.clone()),
                     }),
                 }
             }

@@ -222,6 +222,12 @@ impl Lowering<'_> {
         if let Some(ty) = self.checked.kernel_types.get(name) {
             return Operand::one(self.blocks.value(Op::Builtin(Builtin::Task), Type::U64), ty.clone());
         }
+        if name == "retval"
+            && let Some(result) = self.target.kernel_result.clone()
+        {
+            let place = self.in_context(result);
+            return self.load(place);
+        }
         if let Some(value) = self.checked.kernel_constants.get(name) {
             return self.int(*value, Type::I64);
         }
@@ -243,7 +249,7 @@ impl Lowering<'_> {
             (Builtin::Arg(number), _) if is_raw() => {
                 Op::Builtin(Builtin::Field { offset: 8 * u16::from(number), bytes: 8 })
             }
-            (Builtin::Probe, Some(site)) => Op::Int(site as i64),
+            (Builtin::Probe | Builtin::Func, Some(site)) => Op::Int(site as i64),
             (Builtin::Command, _) if !self.checked.known.has_command => Op::Int(0),
             (ir, _) => Op::Builtin(ir),
         };

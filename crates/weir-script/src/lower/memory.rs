@@ -4,8 +4,9 @@
 //! that each pointer of a chain takes one read, and what is read is no wider than its type. A read that cannot be is 0 or "", and counted.
 
 use weir_event::ctype::{Bits, CType, CTypes, Member, TypeId};
+use weir_event::kernel::KernelEvent;
 use weir_event::{Type, Word};
-use weir_ir::{BinOp, Builtin, CmpOp, Op, Value};
+use weir_ir::{BinOp, Builtin, CmpOp, Op, Trigger, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeName};
 use crate::check::constant;
@@ -106,10 +107,14 @@ impl Lowering<'_> {
 
     /// `args.name` of an event of the kernel's.
     pub(super) fn kernel_field(&mut self, name: &str) -> Option<Place> {
-        let Member { ty, offset, bits, .. } = self.target.kernel_fields.get(name).cloned()?;
+        self.target.kernel_fields.get(name).cloned().map(|member| self.in_context(member))
+    }
+
+    /// What the program is given has it there.
+    pub(super) fn in_context(&mut self, Member { ty, offset, bits, .. }: Member) -> Place {
         let base = self.blocks.value(Op::Builtin(Builtin::Context), Type::U64);
         let place = Place { of: Of::Context, offset: offset.into(), ..Place::at(base, ty) };
-        Some(Place { bits, ..place })
+        Place { bits, ..place }
     }
 
     fn types(&self) -> &CTypes {
@@ -269,11 +274,21 @@ impl Lowering<'_> {
         let offset = u16::try_from(place.offset).ok().filter(|offset| offset.is_multiple_of(bytes.into()));
         let op = match (place.of, offset) {
             (Of::Held, _) => Op::Part { of: place.base, offset: place.offset as u32, bytes: bytes.into() },
-            // The kernel keeps the first word to itself.
-            (Of::Context, Some(offset @ 8..)) => Op::Builtin(Builtin::Field { offset, bytes }),
+            (Of::Context, Some(offset)) if offset >= self.first_field() => {
+                Op::Builtin(Builtin::Field { offset, bytes })
+            }
             _ => Op::ReadInt { address: self.moved(place.base, place.offset), bytes },
         };
         self.blocks.value(op, ty)
+    }
+
+    /// From where on programs may read what they are given: of a tracepoint's record the kernel keeps the first word to itself.
+    fn first_field(&self) -> u16 {
+        let Trigger::Kernel { sites } = &self.target.trigger else { return 0 };
+        match sites.first().map(|site| &site.event) {
+            Some(KernelEvent::Tracepoint { .. }) => 8,
+            _ => 0,
+        }
     }
 
     /// Where it lies in the target.

@@ -7,6 +7,8 @@ use testkit::{skip, uprobe};
 
 /// A command that opens a file once, and the number of that process is that of the command.
 const OPENS: &str = "cat /etc/hostname";
+/// One that opens another file too, which is not there.
+const OPENS_TWO: &str = "sh -c 'cat /etc/hostname; cat /no/such/file 2>/dev/null; true'";
 /// One that computes for a while.
 const COMPUTES: &str = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'";
 
@@ -14,6 +16,18 @@ fn available() -> bool {
     let kernel = testkit::kernel::available().map_err(|reason| reason.to_string());
     let ready = kernel.and_then(|()| uprobe::mount_tracefs().map_err(|reason| reason.to_string()));
     ready.map_err(|reason| skip::skip("kernel-events", reason)).is_ok()
+}
+
+/// Whether programs can be at functions of the kernel.
+fn has_kprobes() -> bool {
+    if !available() {
+        return false;
+    }
+    let has = Path::new("/sys/bus/event_source/devices/kprobe").exists();
+    if !has {
+        skip::skip("kernel-events-kprobes", "this kernel has no kprobes; other_kernel has one that does");
+    }
+    has
 }
 
 fn weir(arguments: &[&str]) -> Output {
@@ -108,6 +122,79 @@ fn time_and_counters_are_sampled() {
     assert!(samples >= 5, "{samples}");
     let faults = count("software:page-faults:1 /pid == cpid/ { @ = count(); }", OPENS);
     assert!(faults >= 5, "{faults}");
+}
+
+#[test]
+fn functions_have_registers() {
+    if !has_kprobes() {
+        return;
+    }
+    check(
+        "kprobe:do_sys_openat2 /pid == cpid/ { @[str(arg1), probe, func] = count(); }",
+        OPENS,
+        &["@[/etc/hostname, kprobe:do_sys_openat2, do_sys_openat2]: 1"],
+    );
+    // What a call was given is kept until it returns; its result has the sign of an error.
+    check(
+        "kprobe:do_sys_openat2 /comm == \"cat\"/ { @name[tid] = arg1; } \
+         kretprobe:do_sys_openat2 /@name[tid]/ { @[str(@name[tid]), (int32)retval < 0] = count(); delete(@name[tid]); }",
+        OPENS_TWO,
+        &["@[/etc/hostname, 0]: 1", "@[/no/such/file, 1]: 1"],
+    );
+    // Behind its first instructions, of which there are some.
+    assert!(count("kprobe:do_sys_openat2+0 /pid == cpid/ { @ = count(); }", OPENS) >= 1);
+}
+
+#[test]
+fn a_pattern_of_functions_is_one_program() {
+    if !has_kprobes() {
+        return;
+    }
+    let printed = printed("kprobe:vfs_* /pid == cpid/ { @[func, probe] = count(); }", OPENS);
+    assert!(printed.contains("@[vfs_read, kprobe:vfs_read]: "), "{printed}");
+    assert!(printed.lines().filter(|line| line.starts_with("@[vfs_")).count() > 2, "{printed}");
+    let both = "kprobe:vfs_read, kprobe:vfs_open, kretprobe:vfs_read, kretprobe:vfs_open /pid == cpid/ { @[probe] = count(); }";
+    check(both, OPENS, &["@[kprobe:vfs_open]: 1", "@[kretprobe:vfs_open]: 1"]);
+}
+
+#[test]
+fn functions_with_types_have_arguments_by_name_and_results() {
+    if !has_kprobes() {
+        return;
+    }
+    check(
+        "fentry:do_sys_openat2 /pid == cpid/ { @[str(args.filename), args.how->flags & 3, args.dfd, func] = count(); }",
+        OPENS,
+        &["@[/etc/hostname, 0, -100, do_sys_openat2]: 1"],
+    );
+    check(
+        "fexit:do_sys_openat2 /comm == \"cat\"/ { @[str(args.filename), retval < 0] = count(); }",
+        OPENS_TWO,
+        &["@[/etc/hostname, 0]: 1", "@[/no/such/file, 1]: 1"],
+    );
+    // An address is one also in calculations; a first argument, and a result that is an address.
+    check(
+        "fentry:vfs_read /pid == cpid/ { @[str(args.file->f_path.dentry->d_name.name), ((uint64)args.file >> 56) == 0xff, args.count > 0] = count(); }",
+        OPENS,
+        &["@[hostname, 1, 1]: 2"],
+    );
+}
+
+#[test]
+fn a_function_that_is_not_there_is_refused_by_name() {
+    if !has_kprobes() {
+        return;
+    }
+    let refused = |script: &str, wanted: &str| {
+        let output = weir(&["--engine", "kernel", "-e", script, "-c", "true"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(wanted) && output.status.code() != Some(0), "{script}: {said}");
+    };
+    refused("kprobe:vfs_raed { @ = count(); }", "vfs_raed");
+    refused("fentry:vfs_raed { @ = count(); }", "name no function `vfs_raed`");
+    refused("kprobe:no_such_* { @ = count(); }", "has no function no_such_*");
+    refused("fentry:vfs_read { @ = args.fille; }", "did you mean `args.file`?");
+    refused("fentry:vfs_read { @ = arg0; }", "its fields have names");
 }
 
 #[test]

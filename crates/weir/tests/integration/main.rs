@@ -28,6 +28,7 @@ mod live;
 mod manual;
 mod many;
 mod odd;
+mod other_kernel;
 mod parameters;
 mod process;
 mod record;

@@ -71,6 +71,18 @@ impl World for Kernel {
         Ok(record(types, &format!("args of {}", of.name), vec![("pid", pid), own]))
     }
 
+    fn kernel_functions(&self, module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
+        let found: &[&str] = match (module, pattern) {
+            (None, "vfs_*") => &["vfs_read", "vfs_write"],
+            (None, "w*") => &["wake_up"],
+            _ => &[],
+        };
+        match found.is_empty() {
+            true => Err(WorldError { message: format!("the kernel has no function {pattern}"), hint: None }),
+            false => Ok(found.iter().map(|name| name.to_string()).collect()),
+        }
+    }
+
     fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {
         if name != "wake_up" {
             return Err(WorldError {
@@ -168,7 +180,8 @@ fn fields_and_arguments_have_the_types_that_the_kernel_says() {
     check("profile:hz:99 { @[kstack, ustack(perf, 5), comm] = count(); }", &[]);
     check("iter:task { print(curtask.comm); }", &[]);
     check("interval:s:1 { $a = kaddr(\"avenrun\"); print(*($a + 8)); }", &[]);
-    check("BEGIN { @name[0] = ksym(0); } kprobe:f { @name[tid] = func; }", &[]);
+    check("kprobe:f { @name[tid] = func; @symbol[tid] = ksym(arg0); }", &[]);
+    check("kprobe:no_* { @ = count(); }", &["`kprobe:no_*`: the kernel has no function no_*"]);
     check(
         "tracepoint:sched:* { @ = args.prev_state; }",
         &["`args.prev_state`: `tracepoint:sched:sched_wakeup` has no field `prev_state`"],
@@ -264,6 +277,9 @@ fn what_the_kernel_gives_is_read_where_it_lies() {
     assert!(module.contains("= kernel_stack perf 5") && module.contains("= kernel_symbol v"), "{module}");
     let module = in_kernel("rawtracepoint:x { @ = arg2; }");
     assert!(module.contains("= field 16 8"), "{module}");
+    // A result lies behind the arguments.
+    let module = in_kernel("fexit:wake_up { @[args.p] = count(); @r = sum(retval); }");
+    assert!(module.contains("= field 0 8") && module.contains("= field 8 4"), "{module}");
     let module = in_kernel(
         "kprobe:f { @ = curtask.pid; @name[curtask->comm] = count(); if (arg0 == TASK_DEAD) { @d = 1; } }",
     );
@@ -278,6 +294,8 @@ fn one_function_is_for_all_tracepoints_that_have_the_fields_in_the_same_place() 
     assert_eq!(functions("tracepoint:sched:sched_switch, kprobe:f { @ = count(); }"), 2);
     assert_eq!(functions("kprobe:f, kretprobe:f { @ = count(); }"), 2);
     assert_eq!(functions("software:cs:1, hardware:cycles:1 { @[probetype] = count(); }"), 2);
+    assert_eq!(functions("kprobe:vfs_* { @[func] = count(); }"), 1);
+    assert_eq!(functions("fentry:wake_up, fexit:wake_up { @ = count(); }"), 2);
     assert_eq!(functions("rawtracepoint:a, rawtracepoint:b { @[probe] = count(); }"), 2);
 }
 
@@ -289,12 +307,15 @@ fn what_weir_only_checks_is_refused_in_the_kernel_too() {
         faults.into_iter().map(|fault| fault.message).collect()
     };
     let not_yet = |what: &str| vec![format!("not supported by weir yet: {what}")];
-    assert_eq!(refused("fentry:wake_up { @ = 1; }"), not_yet("`fentry` probes"));
-    assert_eq!(refused("kprobe:vfs_* { @ = 1; }"), not_yet("`kprobe` probes"));
+    assert_eq!(refused("fentry:bpf:prog { @ = 1; }"), not_yet("`fentry` probes"));
+    assert_eq!(
+        refused("fentry:ext4:ext4_sync_file { @ = 1; }")[0],
+        "the kernel's types (BTF) name no function `ext4:ext4_sync_file`"
+    );
     assert_eq!(refused("iter:task { @ = 1; }"), not_yet("`iter` probes"));
     assert_eq!(refused("kprobe:f { @ = kaddr(\"x\"); }"), not_yet("the function `kaddr`"));
     assert_eq!(refused("uprobe:libc:malloc { @[kstack] = count(); }"), not_yet("the builtin `kstack`"));
-    assert_eq!(refused("kprobe:f { @[func] = count(); }"), not_yet("`func` at a probe of the kernel's"));
+    assert_eq!(refused("profile:hz:9 { @[func] = count(); }"), not_yet("`func` at a probe of the kernel's"));
     assert_eq!(refused("uprobe:libc:malloc { @ = curtask; }"), not_yet("the builtin `curtask`"));
     assert_eq!(
         refused("tracepoint:sched:sched_switch { @ = reg(\"ip\"); }"),

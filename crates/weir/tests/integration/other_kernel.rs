@@ -1,0 +1,28 @@
+//! What the running kernel may lack (kprobes, programs at functions' entries by BTF) on one that has it: the tests of [`kernel_events`](crate::kernel_events) in a
+//! virtual machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use testkit::{paths, qemu, skip};
+
+/// LIMIT: it takes some 20 seconds on an idle machine.
+const LIMIT: Duration = Duration::from_secs(240);
+
+#[test]
+fn events_of_the_kernel_hold_on_a_kernel_that_has_all_of_them() {
+    let image = match qemu::image() {
+        Ok(image) => image,
+        Err(reason) => return skip::skip("other-kernel", reason),
+    };
+    let (own, weir) = (std::env::current_exe().unwrap(), PathBuf::from(env!("CARGO_BIN_EXE_weir")));
+    let script = format!(
+        "mkdir -p {}; {} kernel_events:: --test-threads=1",
+        paths::quoted(&paths::target()),
+        paths::quoted(&own)
+    );
+    let qemu::Outcome { output, code, console } =
+        qemu::run(&image, &[own, weir, PathBuf::from("/usr/bin/cat")], &script, LIMIT);
+    assert_eq!(code, Some(0), "{output}\n{console}");
+    assert!(!output.contains("SKIP "), "{output}");
+}

@@ -1,0 +1,130 @@
+//! kernels: Debian's, fetched for virtual machines; `vmtest` runs in one what this machine's kernel lacks.
+//!
+//! In: the name of a suite. Out: `target/kernels/SUITE/vmlinuz`. apt finds the package in lists of its own below that folder, and checks signatures; the machine's
+//! own lists and packages stay as they are.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+
+use crate::process::{self, output_within, shown};
+use crate::{packages, workspace};
+
+const MIRROR: &str = "http://deb.debian.org/debian";
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// What depends on the newest kernel of a suite for virtual machines.
+const PACKAGE: &str = "linux-image-cloud-amd64";
+
+/// LIMIT: lists are up to 10 MB, a package 35 MB.
+const FETCH_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// Where a kernel comes from.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub(crate) enum Suite {
+    /// Linux 6.1
+    Bookworm,
+    /// Linux 6.12, as tests use it
+    BookwormBackports,
+    /// Linux 6.12
+    Trixie,
+    /// The newest that trixie's users can have
+    TrixieBackports,
+}
+
+impl Suite {
+    fn name(self) -> &'static str {
+        match self {
+            Suite::Bookworm => "bookworm",
+            Suite::BookwormBackports => "bookworm-backports",
+            Suite::Trixie => "trixie",
+            Suite::TrixieBackports => "trixie-backports",
+        }
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Options {
+    /// The Debian suite whose kernel is booted
+    #[arg(long, value_name = "SUITE", default_value = "bookworm-backports")]
+    kernel: Suite,
+}
+
+/// Runs in a virtual machine what this machine's kernel lacks.
+pub(crate) fn vmtest(options: &Options) -> Result<()> {
+    packages::install_missing()?;
+    let image = fetch(options.kernel)?;
+    let mut test = Command::new("cargo");
+    test.args(["test", "-p", "weir", "--test", "integration", "other_kernel::", "--", "--nocapture"]);
+    process::run(test.env("WEIR_TEST_KERNEL", image))
+}
+
+/// The kernel that tests boot; where it cannot be had, they are skipped.
+pub(crate) fn fetch_for_tests() {
+    if let Err(error) = fetch(Suite::BookwormBackports) {
+        eprintln!("xtask: {error:#}; the test on another kernel is skipped");
+    }
+}
+
+/// The image of the suite's kernel, fetched once.
+fn fetch(suite: Suite) -> Result<PathBuf> {
+    let folder = workspace::target_folder("kernels")?.join(suite.name());
+    let image = folder.join("vmlinuz");
+    if image.is_file() {
+        return Ok(image);
+    }
+    for needed in ["apt-get", "dpkg-deb"] {
+        process::find_program(needed)
+            .with_context(|| format!("no {needed}: a kernel of Debian's is unpacked with it"))?;
+    }
+    for made in ["lists/partial", "cache/archives/partial", "unpacked"] {
+        fs::create_dir_all(folder.join(made))?;
+    }
+    fs::write(folder.join("sources"), format!("deb [signed-by={KEYRING}] {MIRROR} {} main\n", suite.name()))?;
+    let apt = |program: &str| {
+        let mut command = Command::new(program);
+        command.current_dir(&folder).stdin(Stdio::null());
+        let place = |name: &str| folder.join(name).display().to_string();
+        for option in [
+            format!("Dir::Etc::sourcelist={}", place("sources")),
+            "Dir::Etc::sourceparts=-".to_owned(),
+            format!("Dir::State::lists={}", place("lists")),
+            "Dir::State::status=/dev/null".to_owned(),
+            format!("Dir::Cache={}", place("cache")),
+            // The folder need not be one that another user may write to.
+            "APT::Sandbox::User=root".to_owned(),
+        ] {
+            command.args(["-o", &option]);
+        }
+        command
+    };
+    let output = |command: &mut Command| {
+        eprintln!("+ {}", shown(command));
+        output_within(command, FETCH_LIMIT)
+    };
+    output(apt("apt-get").args(["update", "-qq"]))?;
+    let depends = output(apt("apt-cache").args(["depends", PACKAGE]))?;
+    let text = String::from_utf8_lossy(&depends.stdout).into_owned();
+    let mut named = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: linux-"));
+    let package = named.next().with_context(|| format!("{} has no {PACKAGE}", suite.name()))?;
+    output(apt("apt-get").args(["download", "-qq", &format!("linux-{package}")]))?;
+    let found = fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
+    let archive = { found }.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
+    let archive = archive.with_context(|| format!("apt-get put no package into {}", folder.display()))?;
+    output(Command::new("dpkg-deb").arg("-x").args([&archive, &folder.join("unpacked")]))?;
+    let unpacked = fs::read_dir(folder.join("unpacked/boot"))?.flatten().map(|entry| entry.path());
+    let is_kernel =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"vmlinuz"));
+    let Some(kernel) = { unpacked }.find(is_kernel) else {
+        bail!("{} has no kernel in it", archive.display());
+    };
+    fs::rename(kernel, &image)?;
+    for left in ["unpacked", "lists", "cache"] {
+        fs::remove_dir_all(folder.join(left))?;
+    }
+    fs::remove_file(archive)?;
+    Ok(image)
+}
