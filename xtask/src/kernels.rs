@@ -4,11 +4,11 @@
 //! own lists and packages stay as they are.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 
 use crate::process::{self, output_within, shown};
@@ -18,6 +18,8 @@ const MIRROR: &str = "http://deb.debian.org/debian";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// What depends on the newest kernel of a suite for virtual machines.
 const PACKAGE: &str = "linux-image-cloud-amd64";
+/// How the names of packages with images begin.
+const IMAGES: [&str; 2] = ["linux-image-", "linux-binary-"];
 
 /// LIMIT: lists are up to 10 MB, a package 35 MB.
 const FETCH_LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -106,25 +108,43 @@ fn fetch(suite: Suite) -> Result<PathBuf> {
         output_within(command, FETCH_LIMIT)
     };
     output(apt("apt-get").args(["update", "-qq"]))?;
-    let depends = output(apt("apt-cache").args(["depends", PACKAGE]))?;
-    let text = String::from_utf8_lossy(&depends.stdout).into_owned();
-    let mut named = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: linux-"));
-    let package = named.next().with_context(|| format!("{} has no {PACKAGE}", suite.name()))?;
-    output(apt("apt-get").args(["download", "-qq", &format!("linux-{package}")]))?;
-    let found = fs::read_dir(&folder)?.flatten().map(|entry| entry.path());
-    let archive = { found }.find(|path| path.extension().is_some_and(|extension| extension == "deb"));
-    let archive = archive.with_context(|| format!("apt-get put no package into {}", folder.display()))?;
-    output(Command::new("dpkg-deb").arg("-x").args([&archive, &folder.join("unpacked")]))?;
-    let unpacked = fs::read_dir(folder.join("unpacked/boot"))?.flatten().map(|entry| entry.path());
-    let is_kernel =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"vmlinuz"));
-    let Some(kernel) = { unpacked }.find(is_kernel) else {
-        bail!("{} has no kernel in it", archive.display());
+    // The image is in the package that this one depends on or, of newer kernels, in one that that depends on.
+    let mut package = PACKAGE.to_owned();
+    let kernel = loop {
+        let depends = output(apt("apt-cache").args(["depends", &package]))?;
+        let text = String::from_utf8_lossy(&depends.stdout).into_owned();
+        let named = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+        let next = named.filter(|name| IMAGES.iter().any(|start| name.starts_with(start))).last();
+        package = next.with_context(|| format!("{package} of {} has no image", suite.name()))?.to_owned();
+        output(apt("apt-get").args(["download", "-qq", &package]))?;
+        let archive = named_with(&folder, &format!("{package}_"));
+        let archive = archive.with_context(|| format!("no {package} in {}", folder.display()))?;
+        output(Command::new("dpkg-deb").arg("-x").args([&archive, &folder.join("unpacked")]))?;
+        fs::remove_file(archive)?;
+        // In /boot, or beside the modules.
+        let version = package
+            .split_once('-')
+            .and_then(|(_, rest)| rest.split_once('-'))
+            .map_or("", |(_, version)| version);
+        let unpacked = folder.join("unpacked");
+        let modules = unpacked.join("usr/lib/modules").join(version);
+        if let Some(kernel) =
+            [unpacked.join("boot"), modules].iter().find_map(|folder| named_with(folder, "vmlinuz"))
+        {
+            break kernel;
+        }
     };
     fs::rename(kernel, &image)?;
     for left in ["unpacked", "lists", "cache"] {
         fs::remove_dir_all(folder.join(left))?;
     }
-    fs::remove_file(archive)?;
     Ok(image)
+}
+
+/// The file of a folder whose name begins so.
+fn named_with(folder: &Path, start: &str) -> Option<PathBuf> {
+    let all = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    { all }.find(|path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(start.as_bytes()))
+    })
 }

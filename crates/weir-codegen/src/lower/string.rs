@@ -41,7 +41,8 @@ impl<'a> Lower<'a> {
     pub(super) fn produce_string(&mut self, op: &Op, have: u32, to: Place, bytes: u32) {
         match op {
             Op::Builtin(Builtin::Comm) => {
-                self.zero(to.plus(COMM_BYTES), bytes - COMM_BYTES);
+                // Some kernels (6.1) write nothing behind the NUL.
+                self.zero(to, bytes);
                 self.call(helper::GET_CURRENT_COMM, &[Arg::Place(to), Arg::Imm(COMM_BYTES as i32)]);
             }
             Op::ReadStr { address, limit } => {
