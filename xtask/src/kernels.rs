@@ -113,8 +113,8 @@ fn fetch(suite: Suite) -> Result<PathBuf> {
     let kernel = loop {
         let depends = output(apt("apt-cache").args(["depends", &package]))?;
         let text = String::from_utf8_lossy(&depends.stdout).into_owned();
-        let named = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-        let next = named.filter(|name| IMAGES.iter().any(|start| name.starts_with(start))).last();
+        let mut named = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+        let next = named.rfind(|name| IMAGES.iter().any(|start| name.starts_with(start)));
         package = next.with_context(|| format!("{package} of {} has no image", suite.name()))?.to_owned();
         output(apt("apt-get").args(["download", "-qq", &package]))?;
         let archive = named_with(&folder, &format!("{package}_"));

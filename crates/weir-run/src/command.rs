@@ -18,7 +18,9 @@ impl Shared {
         if let Some(left_out) = exec.left_out().filter(|_| !self.given.options.is_quiet()) {
             note!(self.notices, Command, "{left_out}");
         }
-        let mut target = exec.into_target(&self.plan.file_identities())?;
+        // The kernel probes files that are not mapped yet, and sees what the loader does.
+        let wanted = self.given.kernel.is_none().then(|| self.plan.file_identities());
+        let mut target = exec.into_target(wanted.as_deref())?;
         // Ended while it is held: let go first, it would run.
         let allowance = self.admit(target.pid(), &self.plan).inspect_err(|_| guard.end())?;
         target.allow(allowance);

@@ -20,7 +20,8 @@ use crate::attach;
 use crate::emit;
 use crate::failure::Failure;
 use crate::kernel;
-use crate::options::{Engine, Options};
+use crate::options::Options;
+use crate::plan::Given;
 use crate::plan::Plan;
 use crate::required;
 use crate::stages::Site;
@@ -137,14 +138,15 @@ pub struct OnEngine {
     pub ns: (f64, f64),
 }
 
-/// `module`: what `plan` was compiled of. `is_recording`: of events.
+/// `module`: what `plan` was compiled of.
 pub(crate) fn explain(
     plan: &Plan,
     module: &Module,
-    (options, is_recording): (&Options, bool),
+    given: &Given,
     pid: Option<i32>,
     world: &Binaries,
 ) -> Result<Explained, Failure> {
+    let (options, is_recording) = (&given.options, given.recording.is_some());
     let layout = attach::maps_layout(plan)?;
     let programs = programs(plan)?;
     let in_kernel = kernel::checked_places(plan, pid);
@@ -154,7 +156,7 @@ pub(crate) fn explain(
     let places = plan.sites.iter().zip(in_kernel);
     let places: Vec<Place> =
         places.map(|(site, in_kernel)| place(site, &programs, in_kernel, is_mapped(site))).collect();
-    let is_in_kernel = options.engine == Engine::Kernel;
+    let is_in_kernel = given.kernel.is_some();
     let refused = match is_in_kernel {
         true => None,
         false => required::feasible(plan).err().map(|failure| failure.to_string()),
@@ -164,7 +166,10 @@ pub(crate) fn explain(
     let user = OnEngine {
         name: "user",
         is_chosen: !is_in_kernel,
-        places: refused.clone().map_or(Ok(patched), Err),
+        places: match plan.compiled.triggers.iter().any(weir_ir::Trigger::is_kernel) {
+            true => Err("some of the script's events are the kernel's".to_owned()),
+            false => refused.clone().map_or(Ok(patched), Err),
+        },
         of: functions,
         ns: (cost::ENTRY_NS, cost::BOTH_NS),
     };
@@ -253,7 +258,7 @@ fn maps(layout: &SegmentLayout, compiled: &Compiled) -> Vec<Map> {
 /// Whether the kernel's engine takes the script.
 fn taken_by_kernel(module: &Module, options: &Options, is_recording: bool) -> Result<(), String> {
     kernel::refuse(options, is_recording).map_err(|failure| failure.to_string())?;
-    kernel::check(module).map_err(|(failure, _)| failure.to_string())?;
+    kernel::check(module, options).map_err(|(failure, _)| failure.to_string())?;
     let for_kernel = weir_codegen::Options { is_for_kernel: true, ..weir_codegen::Options::default() };
     weir_codegen::compile_calling(module, &for_kernel, None).map_err(|error| error.to_string())?;
     Ok(())

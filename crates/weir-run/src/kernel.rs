@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
+use anyhow::{Context as _, anyhow};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_codegen::HITS_ENTRIES;
 use weir_event::Schema;
@@ -39,7 +39,7 @@ use crate::failure::Failure;
 use crate::kernel::engine::{AtEvents, Engine, InKernel, InKernelCaller};
 use crate::kernel::places::Places;
 use crate::notice::{NotProbed, Notice, note};
-use crate::options::Options;
+use crate::options::{Engine as Chosen, Options};
 use crate::output::Output;
 use crate::plan::Plan;
 use crate::shared::{Shared, output_failed};
@@ -82,32 +82,52 @@ pub(super) fn refuse(options: &Options, is_recording: bool) -> Result<(), Failur
     match &asked[..] {
         [] => Ok(()),
         asked => Err(Failure::Refused(anyhow!(
-            "--engine kernel takes scripts on processes by number (-p PID) or a command (-c): not {}; leave --engine out",
-            asked.join(", ")
+            "{} takes scripts on processes by number (-p PID), a command (-c) or all processes: not {}; {}",
+            named(options),
+            asked.join(", "),
+            way_out(options)
         ))),
     }
 }
 
+/// Why the script runs there, for messages.
+fn named(options: &Options) -> &'static str {
+    match options.engine {
+        Chosen::Kernel => "--engine kernel",
+        Chosen::Auto | Chosen::User => "a script with events of the kernel",
+    }
+}
+
+/// What to do where the kernel is not able to do what the processes are.
+fn way_out(options: &Options) -> &'static str {
+    match options.engine {
+        Chosen::Kernel => "leave --engine out",
+        Chosen::Auto | Chosen::User => "give its probes of processes a script of their own",
+    }
+}
+
 /// Numbers of processes mean the same there.
-pub(super) fn check_namespace() -> Result<(), Failure> {
+pub(super) fn check_namespace(options: &Options) -> Result<(), Failure> {
     if is_initial_namespace() {
         return Ok(());
     }
+    let (named, way_out) = (named(options), way_out(options));
     Err(Failure::Refused(anyhow!(
-        "--engine kernel numbers processes as the initial PID namespace does, and this is another: run weir outside the container, or leave --engine out"
+        "{named} numbers processes as the initial PID namespace does, and this is another: run weir outside the container, or {way_out}"
     )))
 }
 
 /// What a script asks for that programs in the kernel cannot have, and the clause that does.
-pub(super) fn check(module: &Module) -> Result<(), (Failure, Span)> {
+pub(super) fn check(module: &Module, options: &Options) -> Result<(), (Failure, Span)> {
     let is_float = |inst: &Inst| matches!(inst.op, Op::Builtin(Builtin::Float(_)));
     let uses = |function: &&Function| function.blocks.iter().flat_map(|block| &block.insts).any(is_float);
     match module.functions.iter().find(uses) {
         None => Ok(()),
         Some(function) => {
             let failure = Failure::Refused(anyhow!(
-                "{}: the kernel has no floating-point registers for programs; leave --engine out",
-                function.name
+                "{}: the kernel has no floating-point registers for programs; {}",
+                function.name,
+                way_out(options)
             ));
             Err((failure, function.span))
         }
@@ -170,6 +190,7 @@ pub(super) fn start(
         caller,
         engine: Engine::new(features, maps.clone()),
         events: AtEvents::default(),
+        of_all: OfAll::default(),
         maps,
         unmapped,
         looks: 0,
@@ -183,13 +204,24 @@ pub(super) fn start(
         course.output.ask_to_exit(0);
     }
     course.read_all()?;
-    let sees_all = compiled.triggers.iter().any(weir_ir::Trigger::is_kernel);
+    let is_of_all = given.is_empty() && !shared.plan.sites.is_empty();
+    let sees_all = is_of_all || compiled.triggers.iter().any(weir_ir::Trigger::is_kernel);
     if sees_all && !shared.guard.is_free() {
         return Err(Failure::Refused(anyhow!(
             "a policy says which processes may be traced, and an event of the kernel's is one of all processes"
         )));
     }
+    if options.engine == Chosen::Auto && !options.is_quiet() && !shared.plan.sites.is_empty() {
+        note!(
+            shared.notices,
+            Probes,
+            "some events of the script are the kernel's, which so runs all of it: each hit of a function traps"
+        );
+    }
     course.events = AtEvents::attach(compiled, &course.maps.maps)?;
+    if is_of_all {
+        course.of_all = shared.attach_to_all(&mut course.engine)?;
+    }
     let is_command = command.is_some();
     let engine = &mut course.engine;
     let attached = targets::each(given, &shared.notices, |pid, ()| {
@@ -242,7 +274,8 @@ impl Shared {
         target::check_program(pid)?;
         if !has_memory(pid) {
             return Err(Failure::Machine(anyhow!(
-                "process {pid} has lost its main thread, and the kernel probes no other: leave --engine out"
+                "process {pid} has lost its main thread, and the kernel probes no other: {}",
+                way_out(&self.given.options)
             )));
         }
         if let Some(probed) = scan::probed(pid)? {
@@ -284,20 +317,61 @@ impl Shared {
         // The maps are as large in the kernel.
         if let Some(share) = self.budget(pid, plan)?.share {
             return Err(Failure::Refused(anyhow!(
-                "process {pid}: the policy allows probes {share} of its CPU time, to which the kernel's cannot be held: leave --engine out"
+                "process {pid}: the policy allows probes {share} of its CPU time, to which the kernel's cannot be held: {}",
+                way_out(&self.given.options)
             )));
         }
         Ok(self.guard.attach(pid, &Needs::of(&plan.verified))?)
+    }
+
+    /// Attaches every program to its places in all processes, now and later.
+    fn attach_to_all(&self, engine: &mut Engine) -> Result<OfAll, Failure> {
+        let plan = &self.plan;
+        let returns =
+            plan.sites.iter().flat_map(|site| &site.programs).any(|wanted| wanted.when.wants_return());
+        let all = self.subjects.processes().pids().context("/proc").map_err(Failure::Machine)?;
+        for pid in all {
+            let Ok(mappings) = target::read_mappings(pid) else { continue };
+            if !plan.sites.iter().any(|site| is_mapped(plan, site.binary.path(), &mappings)) {
+                continue;
+            }
+            if let Some(probed) = scan::probed(pid)? {
+                return Err(Failure::Machine(anyhow!(
+                    "process {pid} has probes of weir {} in it, beside which the kernel's do harm: end that run, or name the processes with -p",
+                    probed.identity.controller_pid
+                )));
+            }
+            if returns && let Err(why) = target::check_kernel_returns(pid, &mappings) {
+                return Err(Failure::Refused(anyhow!(
+                    "returns cannot be probed in all processes: {why} ({pid}); name the processes with -p"
+                )));
+            }
+        }
+        let (links, coverage) = self.linked(engine, plan, &Places::of_files(plan), None)?;
+        Ok(OfAll { links, coverage })
     }
 
     fn link_all(&self, engine: &mut Engine, process: &mut Process) -> Result<(), Failure> {
         let (pid, plan) = (process.pid, process.plan.clone());
         let mappings = target::read_mappings(pid)?;
         let places = Places::of(&plan, pid, &mappings);
+        (process.links, process.coverage) = self.linked(engine, &plan, &places, Some(pid))?;
+        Ok(())
+    }
+
+    /// Links of every program to its places, in one process or in all.
+    fn linked(
+        &self,
+        engine: &mut Engine,
+        plan: &Rc<Plan>,
+        places: &Places<'_>,
+        pid: Option<i32>,
+    ) -> Result<(Vec<Link>, Coverage), Failure> {
+        let mut links = Vec::new();
         let sites: Vec<&Site> = plan.sites.iter().filter(|site| !site.is_exit).collect();
         // By the numbers of their programs and sites.
         let mut refused: BTreeMap<(usize, usize), String> = BTreeMap::new();
-        for (index, probe) in engine.load(&plan)? {
+        for (index, probe) in engine.load(plan)? {
             let mut by_file: BTreeMap<&Path, Vec<(usize, Place)>> = BTreeMap::new();
             for (number, site) in sites.iter().enumerate() {
                 for wanted in site.programs.iter().filter(|wanted| wanted.program == *index) {
@@ -309,18 +383,19 @@ impl Shared {
             }
             for (file, places) in by_file {
                 let all: Vec<Place> = places.iter().map(|(_, place)| *place).collect();
-                match probe.attach(file, &all, Some(pid)) {
-                    Ok(link) => process.links.push(link),
+                match probe.attach(file, &all, pid) {
+                    Ok(link) => links.push(link),
                     Err(KernelError::Attach { source, .. })
-                        if source.raw_os_error() == Some(nix::libc::ESRCH) =>
+                        if source.raw_os_error() == Some(nix::libc::ESRCH)
+                            && let Some(pid) = pid =>
                     {
                         return Err(weir_probe::Error::TargetGone { pid }.into());
                     }
                     // Some of them: which ones they are, the kernel does not say.
                     Err(_) => {
                         for (number, place) in places {
-                            match probe.attach(file, &[place], Some(pid)) {
-                                Ok(link) => process.links.push(link),
+                            match probe.attach(file, &[place], pid) {
+                                Ok(link) => links.push(link),
                                 Err(error) => _ = refused.insert((*index, number), reason(&error)),
                             }
                         }
@@ -328,10 +403,12 @@ impl Shared {
                 }
             }
         }
-        self.check_refused(&plan, &sites, &refused)?;
+        if let Err(failure) = self.check_refused(plan, &sites, &refused) {
+            let_go(&mut links);
+            return Err(failure);
+        }
         let numbers: BTreeSet<usize> = refused.keys().map(|(_, number)| *number).collect();
-        process.coverage = Coverage::of_kernel(sites.len(), numbers.len());
-        Ok(())
+        Ok((links, Coverage::of_kernel(sites.len(), numbers.len())))
     }
 
     /// A place that the script insists on ends it for the process, and a clause that can run nowhere; of others it is said that they are not probed.
@@ -351,7 +428,7 @@ impl Shared {
         };
         if let Some(((_, number), why)) = refused.iter().find(|(of, _)| insists(**of) || is_hopeless(**of)) {
             let label = sites[*number].label_of_place();
-            return Err(Failure::Refused(anyhow!("--engine kernel cannot probe {label}: {why}")));
+            return Err(Failure::Refused(anyhow!("the kernel cannot probe {label}: {why}")));
         }
         if !refused.is_empty() && !self.given.options.is_quiet() {
             let line = |((_, number), why): (&(usize, usize), &String)| {
@@ -369,6 +446,13 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// Probes of functions in whatever process maps their files.
+#[derive(Default)]
+struct OfAll {
+    links: Vec<Link>,
+    coverage: Coverage,
 }
 
 /// One that is traced.
@@ -394,10 +478,14 @@ impl Process {
         matches!(poll(&mut fds, PollTimeout::ZERO), Ok(ready) if ready > 0)
     }
 
-    /// Takes the programs out. Those at returns first: no return is seen whose call was not.
     fn let_go(&mut self) {
-        while self.links.pop().is_some() {}
+        let_go(&mut self.links);
     }
+}
+
+/// Takes programs out. Those at returns first: no return is seen whose call was not.
+fn let_go(links: &mut Vec<Link>) {
+    while links.pop().is_some() {}
 }
 
 impl Drop for Process {
@@ -410,6 +498,7 @@ impl Drop for Process {
 pub(super) struct InKernelCourse {
     processes: Vec<Process>,
     events: AtEvents,
+    of_all: OfAll,
     output: Output,
     controller: Controller,
     ring: Ring,
@@ -495,6 +584,7 @@ impl Course for InKernelCourse {
             );
         }
         self.events.let_go();
+        let_go(&mut self.of_all.links);
         for process in &mut self.processes {
             process.let_go();
             shared.guard.detached(process.pid);
@@ -518,6 +608,7 @@ impl Course for InKernelCourse {
             let (counters, pending) = Default::default();
             let counts = ProcessCounts { traced: self.processes.len() as u64, ..ProcessCounts::default() };
             let mut coverage = Coverage::of_kernel(places, 0);
+            coverage.add(&self.of_all.coverage);
             self.processes.iter().for_each(|process| coverage.add(&process.coverage));
             let summary = coverage.summary(&shared.plan.compiled, &*self.maps, &counters, &pending, counts);
             shared.report_summary(&summary);

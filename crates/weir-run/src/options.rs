@@ -89,8 +89,10 @@ pub enum Mode {
 /// Where a script runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
-    /// In the traced processes.
+    /// In the kernel where some of its events are the kernel's, else in the processes.
     #[default]
+    Auto,
+    /// In the traced processes.
     User,
     /// In the kernel, at its uprobes.
     Kernel,

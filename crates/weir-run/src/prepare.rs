@@ -147,7 +147,17 @@ pub struct Front {
 impl Front {
     /// Finds the processes, and what the script means for the first of them.
     pub fn new(script: Script, options: Options, notices: Notices) -> Result<Front, Failure> {
-        let is_in_kernel = options.engine == Engine::Kernel;
+        let is_in_kernel = match options.engine {
+            Engine::Kernel => true,
+            Engine::User => false,
+            // What a script only looks at is of no engine.
+            Engine::Auto if options.checks_alone || script.recording.is_some() => false,
+            Engine::Auto => {
+                let places =
+                    Binaries::of_machine(None, places()).with_headers(options.header_folders.clone());
+                weir_script::has_events_of_kernel(&script.source, &places)
+            }
+        };
         if is_in_kernel {
             kernel::refuse(&options, script.recording.is_some())?;
         }
@@ -179,7 +189,8 @@ impl Front {
         let subjects = Subjects::find(&given.options)?;
         let (pid, world, module) = first(&given, &subjects, &notices)?;
         if is_in_kernel {
-            kernel::check(&module).map_err(|(failure, clause)| failure.at(clause, &given.source))?;
+            kernel::check(&module, &given.options)
+                .map_err(|(failure, clause)| failure.at(clause, &given.source))?;
         }
         Ok(Front { given, subjects, pid, world, module, notices, clock, began })
     }
@@ -240,7 +251,7 @@ impl Planned {
     /// What the run would do; nothing is attached, started or stopped.
     pub fn explain(&self) -> Result<Explained, Failure> {
         let Planned { given, pid, world, module, plan, .. } = self;
-        explain::explain(plan, module, (&given.options, given.recording.is_some()), *pid, world)
+        explain::explain(plan, module, given, *pid, world)
     }
 
     /// Makes all that can fail before a process is touched.
@@ -257,7 +268,7 @@ impl Planned {
                     None => failure,
                 }
             })?,
-            Some(_) => kernel::check_namespace()?,
+            Some(_) => kernel::check_namespace(&given.options)?,
         }
         let names_nobody = subjects.selection.is_empty() && given.options.command.is_none();
         let is_for_any = names_nobody && given.kernel.is_none() && given.recording.is_none();
@@ -265,7 +276,9 @@ impl Planned {
             true => subjects.of_any(&given.options, &plan, &notices)?,
             false => subjects,
         };
-        required::placed(&given.options, &plan, &subjects)?;
+        if given.kernel.is_none() {
+            required::placed(&given.options, &plan, &subjects)?;
+        }
         let probes = label(&plan.compiled, given.session_name());
         let warned = notices.clone();
         let run = notes::Run {

@@ -677,7 +677,7 @@ impl Registry {
         let held = match held {
             Some(exec) => {
                 self.shared.admit(id.pid, &own)?;
-                Some(exec.into_target(&own.file_identities())?)
+                Some(exec.into_target(Some(&own.file_identities()))?)
             }
             None => None,
         };

@@ -62,6 +62,20 @@ pub(crate) const KINDS: &[(&str, &str, &str)] = &[
     ("usdt", "U", "`usdt:BINARY:PROVIDER:NAME` or `usdt:BINARY:NAME`, such as `usdt:python3:gc__start`"),
 ];
 
+/// Its kind is one of the kernel's.
+pub(crate) fn is_of_kernel(probe: &Probe) -> bool {
+    let kind = probe.parts.first().map_or("", |part| part.text.as_str());
+    known(kind).is_none() && kernel::kind(&kind.to_lowercase()).is_some()
+}
+
+/// The kind that a word stands for.
+fn known(word: &str) -> Option<&'static (&'static str, &'static str, &'static str)> {
+    let lower = word.to_lowercase();
+    // `U` is bpftrace's usdt, `u` its uprobe; all else is the same in either case.
+    let is_alias = |alias: &str| if word == "U" { alias == "U" } else { alias == lower };
+    KINDS.iter().find(|(name, alias, _)| *name == lower || is_alias(alias))
+}
+
 /// Resolves one attach point. `options`: what stands in for `$1` and so on, and whether probes of the kernel are looked at.
 pub(crate) fn resolve(probe: &Probe, options: &Options, world: &dyn World) -> Result<Attach, Fault> {
     let parts =
@@ -69,10 +83,7 @@ pub(crate) fn resolve(probe: &Probe, options: &Options, world: &dyn World) -> Re
     // SANITY: the parser makes no attach point without a part.
     let (kind, rest) = parts.split_first().expect("a probe has a kind");
     let lower = kind.text.to_lowercase();
-    // `U` is bpftrace's usdt, `u` its uprobe; all else is the same in either case.
-    let is_alias = |alias: &str| if kind.text == "U" { alias == "U" } else { alias == lower };
-    let known = KINDS.iter().find(|(name, alias, _)| *name == lower || is_alias(alias));
-    let Some((name, _, form)) = known else {
+    let Some((name, _, form)) = known(&kind.text) else {
         let Some((name, form)) = kernel::kind(&lower) else {
             return Err(Fault::Written(unknown_kind(kind, &lower)));
         };

@@ -118,6 +118,13 @@ pub fn compile(
     Ok((module, diagnostics))
 }
 
+/// Some of the script's probes are the kernel's. Of a text that cannot be read, as far as it can.
+pub fn has_events_of_kernel(file: &SourceFile, world: &dyn World) -> bool {
+    let expanded = expand::expand(parse(file).0, file, world);
+    let mut probes = expanded.script.clauses.iter().flat_map(|clause| &clause.probes);
+    probes.any(attach::is_of_kernel)
+}
+
 /// What [`compile`] says of a text before it writes IR: everything but that a clause is too long.
 pub fn check(file: &SourceFile, options: &Options, world: &dyn World) -> Vec<Diagnostic> {
     read(file, options, world).2

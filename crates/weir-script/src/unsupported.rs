@@ -36,15 +36,12 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
     Unsupported { kind, name, hint }
 }
 
-const STACKS: &str = "it is of the kernel: the clause of a `tracepoint`, `kprobe` or `profile` has it with `--engine kernel`; `ustack` is the process's";
+const STACKS: &str = "it is of the kernel: the clause of a `tracepoint`, `kprobe` or `profile` has it; `ustack` is the process's";
 const KERNEL_PROBES: &str = "weir traces functions of processes: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`; `--dry-run` checks the rest of a script";
-const IN_KERNEL: &str =
-    "it runs in the kernel: `weir --engine kernel`; without that, `--dry-run` checks the script";
+const IN_KERNEL: &str = "it runs in the kernel: `weir trace` runs it there, without `--engine user`";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
-const KERNEL: &str =
-    "it is of the kernel, whose memory weir reads with no engine, `--engine kernel` included";
-const TASK: &str =
-    "it is of the kernel: the clause of a `tracepoint`, `kprobe` or `profile` has it with `--engine kernel`";
+const KERNEL: &str = "it is of the kernel, and what weir runs there does not have it";
+const TASK: &str = "it is of the kernel: the clause of a `tracepoint`, `kprobe` or `profile` has it";
 const PARENT: &str = "the process does not know it without a system call; `cat(\"/proc/%d/stat\", pid)` prints what the kernel says of it";
 const ADDRESS: &str = "where a symbol lies is another place in each process; take its address from an argument or `reg(\"ip\")`";
 const UNSAFE: &str = "weir does not act on the system it observes";

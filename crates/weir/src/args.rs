@@ -331,7 +331,8 @@ impl Trace {
         options.budget = self.budget;
         options.policy = self.policy.clone();
         options.engine = match self.engine {
-            Engine::Auto | Engine::User => weir_run::Engine::User,
+            Engine::Auto => weir_run::Engine::Auto,
+            Engine::User => weir_run::Engine::User,
             Engine::Kernel => weir_run::Engine::Kernel,
         };
         options.has_view = self.live;
@@ -511,11 +512,11 @@ pub(crate) enum Stage {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Engine {
-    /// Whatever can run the script
+    /// In the kernel where some of its events are the kernel's, else inside the traced process
     Auto,
     /// Inside the traced process
     User,
-    /// In the kernel, at uprobes: weir puts nothing into the process, and each hit traps
+    /// In the kernel, at its events and at uprobes: weir puts nothing into the process, where each hit traps
     Kernel,
 }
 

@@ -267,12 +267,14 @@ fn clock_source(facts: &Facts) -> Check {
 fn bpf(facts: &Facts) -> Check {
     let is_root = facts.has_capability(CAP_SYS_ADMIN);
     let capable = is_root || facts.has_capability(CAP_BPF) && facts.has_capability(CAP_PERFMON);
-    let note = "needed only by --engine kernel";
+    let note = "needed by events of the kernel and --engine kernel";
     match (&facts.unprivileged_bpf, capable, facts.uprobes) {
         (None, _, _) => warn("no bpf(2)", note),
         (Some(_), false, _) => warn("bpf(2) is there, but not for this user (CAP_BPF and CAP_PERFMON)", note),
         (Some(_), true, None) => warn("no uprobes in this kernel (CONFIG_UPROBE_EVENTS)", note),
-        (Some(_), true, Some(how)) => ok(format!("bpf(2), for --engine kernel: uprobes by {how}")),
+        (Some(_), true, Some(how)) => {
+            ok(format!("bpf(2), for events of the kernel and --engine kernel: uprobes by {how}"))
+        }
     }
 }
 

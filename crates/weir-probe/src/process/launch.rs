@@ -253,8 +253,9 @@ impl Exec {
         None
     }
 
-    /// Runs it to where it can be probed: see the module's header. `wanted`: files that are to be probed.
-    pub fn into_target(mut self, wanted: &[FileIdentity]) -> Result<Target, Error> {
+    /// Runs it to where it can be probed: see the module's header. `wanted`: files that are to be probed; none: it is left where it begins, before its
+    /// loader has run.
+    pub fn into_target(mut self, wanted: Option<&[FileIdentity]>) -> Result<Target, Error> {
         let mut stopped = Stopped::adopt(self.pid, self.hold.take());
         self.is_taken = true;
         let exe = PathBuf::from(format!("/proc/{}/exe", self.pid));
@@ -265,7 +266,7 @@ impl Exec {
             // The exec's own system call ends first.
             stopped.run_to_syscall(self.pid).map_err(|error| self.ended(error))?;
         }
-        if has_loader {
+        if let Some(wanted) = wanted.filter(|_| has_loader) {
             self.run_loader(&mut stopped, &exe, wanted)?;
         }
         let goroutines = Goroutines::find(self.pid, &read_mappings(self.pid)?);

@@ -35,7 +35,7 @@ fn counts_every_call_of_a_launched_program() {
         let (mut launched, exec) =
             Launched::start(&command, None, nix::sys::signal::SigSet::empty()).unwrap();
         let binary = Binary::open(&path).unwrap();
-        let target = exec.into_target(&[binary.identity().unwrap()]).unwrap();
+        let target = exec.into_target(Some(&[binary.identity().unwrap()])).unwrap();
         let attachment = arm(target, &path, &["foo"]).unwrap();
         assert_eq!(attachment.probes(), 1, "{variant:?}: {:?}", attachment.outcomes());
         wait_for_end(&mut launched);
@@ -132,7 +132,7 @@ fn run_probed(command: &str, binaries: &[Binary], out: &Path) -> (Vec<u8>, Ended
     let (mut launched, exec) =
         Launched::start(&program, Some("/usr/bin:/bin".as_ref()), nix::sys::signal::SigSet::empty()).unwrap();
     let identities: Vec<_> = binaries.iter().map(|binary| binary.identity().unwrap()).collect();
-    let target = exec.into_target(&identities).unwrap();
+    let target = exec.into_target(Some(&identities)).unwrap();
     let sized = |function: &&Function| function.size > 0 && function.kind == FunctionKind::Plain;
     let functions: Vec<(&Binary, &Function)> =
         binaries.iter().flat_map(|b| b.functions().iter().filter(sized).map(move |f| (b, f))).collect();

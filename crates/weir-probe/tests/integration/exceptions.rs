@@ -71,7 +71,7 @@ fn probed(path: &Path, names: &[&str], way: Way) -> Seen {
     let out = out_of(path);
     let command = [path.display().to_string(), out.display().to_string()];
     let (mut launched, exec) = Launched::start(&command, None, SigSet::empty()).unwrap();
-    let target = exec.into_target(&[Binary::open(path).unwrap().identity().unwrap()]).unwrap();
+    let target = exec.into_target(Some(&[Binary::open(path).unwrap().identity().unwrap()])).unwrap();
     let attachment = arm_sessions(target, path, names, choose(way));
     assert_eq!(attachment.probes(), names.len(), "{way:?}: {:?}", attachment.outcomes());
     let mut ended = None;
@@ -383,7 +383,7 @@ fn programs_with_unknown_unwinders_are_left_alone() {
     let command = [stripped.display().to_string(), out.display().to_string()];
     for when in [When::Session, When::EntryAndReturn] {
         let (mut launched, exec) = Launched::start(&command, None, SigSet::empty()).unwrap();
-        let target = exec.into_target(&[binary.identity().unwrap()]).unwrap();
+        let target = exec.into_target(Some(&[binary.identity().unwrap()])).unwrap();
         let attachment = arm_on(target, &functions, when, |_| Ok(Returns::Replace));
         match (when, &attachment.outcomes()[0]) {
             (When::Session, Err(refusal)) => assert_eq!(refusal.code(), "unwinder-unknown"),

@@ -326,7 +326,7 @@ fn run_as_modes_change(replaces: bool) -> bool {
     let command = [path.display().to_string(), "3000".into(), "ac".into(), "signals".into()];
     let (mut launched, exec) = Launched::start(&command, None, SigSet::empty()).unwrap();
     let binary = Binary::open(&path).unwrap();
-    let target = exec.into_target(&[binary.identity().unwrap()]).unwrap();
+    let target = exec.into_target(Some(&[binary.identity().unwrap()])).unwrap();
     let functions: Vec<_> =
         ["state_long", "state_several"].iter().map(|name| (&binary, binary.find(name).unwrap()[0])).collect();
     let programs = [Attach { executable: 0, cookie: 0, when: When::Session }];

@@ -49,7 +49,7 @@ fn run(path: &Path, names: &[&str]) -> [u64; 4] {
     let expected = take();
     let command = [path.display().to_string(), out.display().to_string()];
     let (mut launched, exec) = Launched::start(&command, None, SigSet::empty()).unwrap();
-    let target = exec.into_target(&[Binary::open(path).unwrap().identity().unwrap()]).unwrap();
+    let target = exec.into_target(Some(&[Binary::open(path).unwrap().identity().unwrap()])).unwrap();
     let attachment = attach(target, path, names);
     let mut ended = None;
     let ends = wait::until(DEADLINE, || {

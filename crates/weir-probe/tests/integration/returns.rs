@@ -82,7 +82,7 @@ fn run(path: &Path, names: &[&str], programs: &[Attach], executables: &[Executab
     let out = PathBuf::from(format!("{}.{}.out", path.display(), rand_name()));
     let command = [path.display().to_string(), out.display().to_string()];
     let (mut launched, exec) = Launched::start(&command, None, SigSet::empty()).unwrap();
-    let target = exec.into_target(&[Binary::open(path).unwrap().identity().unwrap()]).unwrap();
+    let target = exec.into_target(Some(&[Binary::open(path).unwrap().identity().unwrap()])).unwrap();
     let attachment = arm(target, path, names, programs, executables);
     let mut ended = None;
     let ends = wait::until(DEADLINE, || {

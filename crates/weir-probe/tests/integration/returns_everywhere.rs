@@ -34,7 +34,7 @@ fn run(command: &str, binaries: &[Binary], out: &Path) -> (Vec<u8>, Ended, Optio
     let (mut launched, exec) =
         Launched::start(&words, Some("/usr/bin:/bin".as_ref()), SigSet::empty()).unwrap();
     let identities: Vec<_> = binaries.iter().map(|binary| binary.identity().unwrap()).collect();
-    let target = exec.into_target(&identities).unwrap();
+    let target = exec.into_target(Some(&identities)).unwrap();
     let functions = plain(binaries);
     let attachment = (!functions.is_empty()).then(|| {
         let attachment = arm(target, &functions, &[session_of(0)], &[session(0)]);

@@ -123,7 +123,7 @@ fn every_register_and_flag_is_as_in_the_unprobed_program() {
         let (mut launched, exec) =
             Launched::start(&command, None, nix::sys::signal::SigSet::empty()).unwrap();
         let binary = Binary::open(&path).unwrap();
-        let target = exec.into_target(&[binary.identity().unwrap()]).unwrap();
+        let target = exec.into_target(Some(&[binary.identity().unwrap()])).unwrap();
         let patched = patched(&binary);
         let attachment = arm(target, &path, &patched).unwrap();
         assert_eq!(attachment.probes(), patched.len(), "{variant}: {:?}", attachment.outcomes());

@@ -271,8 +271,78 @@ fn what_the_kernel_does_not_have_is_refused_by_name() {
 }
 
 #[test]
-fn without_the_engine_events_of_the_kernel_name_it() {
-    let output = weir(&["-e", "tracepoint:sched:sched_switch { @ = count(); }"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("weir --engine kernel"), "{said}");
+fn a_script_with_events_of_the_kernel_runs_in_it() {
+    let refused = weir(&["--engine", "user", "-e", "tracepoint:sched:sched_switch { @ = count(); }"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("without `--engine user`"), "{said}");
+    if !available() {
+        return;
+    }
+    let script = "tracepoint:syscalls:sys_enter_openat /pid == cpid/ { @[str(args.filename)] = count(); }";
+    let output = weir(&["-e", script, "-c", OPENS]);
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(printed.contains("@[/etc/hostname]: 1\n") && said.is_empty(), "{printed}{said}");
+    // Probes of processes run there too, which is told.
+    let script =
+        "uprobe:libc:setlocale /pid == cpid/ { @ = count(); } software:page-faults:1 { @faults = count(); }";
+    let output = weir(&["-e", script, "-c", OPENS]);
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(printed.contains("@: 1\n") && said.contains("each hit of a function traps"), "{printed}{said}");
+    // What is recorded is of processes.
+    let folder = testkit::paths::fresh("kernel-events", "trace");
+    let recorded = weir(&[
+        "record",
+        "-o",
+        folder.to_str().unwrap(),
+        "-e",
+        "tracepoint:sched:sched_switch",
+        "--",
+        "true",
+    ]);
+    let said = String::from_utf8_lossy(&recorded.stderr);
+    assert!(
+        said.contains("it is not a provider and an event") && recorded.status.code() != Some(0),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_a_commands_loader_does_is_seen() {
+    if !available() {
+        return;
+    }
+    // Of its libraries the first.
+    let opened =
+        count("tracepoint:syscalls:sys_exit_openat /pid == cpid && args.ret > 2/ { @ = count(); }", "true");
+    assert!(opened >= 2, "{opened}");
+}
+
+#[test]
+fn without_a_process_functions_of_all_are_probed() {
+    if !available() {
+        return;
+    }
+    // One that runs already, and those that come.
+    let mut earlier = Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let script = "uprobe:libc:setlocale { @[comm] = count(); } uprobe:libc:read { @read[pid] = count(); } \
+        BEGIN { printf(\"begun\\n\"); } interval:ms:50 { @rounds = count(); if (@seen) { exit(); } } \
+        tracepoint:sched:sched_process_exit /comm == \"cat\"/ { @seen = 1; }";
+    let mut run = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["-q", "-e", script])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(run.stdout.take().unwrap());
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut lines, &mut first).unwrap();
+    assert_eq!(first, "begun\n");
+    // Programs come until one is seen: the script attaches after BEGIN.
+    while run.try_wait().unwrap().is_none() {
+        assert!(Command::new("cat").arg("/etc/hostname").output().unwrap().status.success());
+    }
+    let mut printed = String::new();
+    std::io::Read::read_to_string(&mut lines, &mut printed).unwrap();
+    earlier.kill().unwrap();
+    earlier.wait().unwrap();
+    assert!(printed.contains("@[cat]: ") && printed.contains("@read["), "{printed}");
 }
