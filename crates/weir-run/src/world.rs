@@ -470,7 +470,7 @@ impl World for Binaries {
     }
 
     fn kernel_functions(&self, module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
-        kernel::functions(module, pattern)
+        kernel::functions(module, pattern, &|| self.kernel())
     }
 
     fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {

@@ -70,6 +70,13 @@ impl KernelTypes {
         Some((types.add(CType::Record(Record { name: format!("args of {name}"), bytes, members })), result))
     }
 
+    /// The names of functions that match.
+    fn functions(&self, pattern: &str) -> Vec<String> {
+        let all = self.btf.types().filter(|(_, ty)| ty.kind == Kind::Function);
+        let names = all.filter_map(|(_, ty)| self.btf.name(ty.name));
+        names.filter(|name| pattern::matches(pattern, name)).map(str::to_owned).collect()
+    }
+
     /// The value of an enumeration's name.
     pub(super) fn constant(&self, name: &str) -> Option<i64> {
         self.btf.types().filter(|(_, ty)| matches!(ty.kind, Kind::Enum | Kind::Enum64)).find_map(|(_, ty)| {
@@ -222,23 +229,24 @@ pub(super) fn tracepoints(subsystem: &str, name: &str) -> Result<Vec<FoundTracep
     Ok(found)
 }
 
-/// Functions that the kernel can have traced, of itself and its modules or of one module, whose names match.
-pub(super) fn functions(module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
+/// Functions of the kernel, or of one module of it, whose names match: those that it lists as such that can be traced; where that cannot be read, those
+/// that its types describe.
+pub(super) fn functions(
+    module: Option<&str>,
+    pattern: &str,
+    kernel: &Kernel<'_>,
+) -> Result<Vec<String>, WorldError> {
     let path = events()?.with_file_name(TRACEABLE);
-    let text = fs::read_to_string(&path).map_err(|error| WorldError {
-        message: format!("the kernel's functions are not known: {}: {error}", path.display()),
-        hint: Some("name one instead of a pattern".to_owned()),
-    })?;
-    // `vfs_read`, `nf_hook [nf_core]`
-    let listed = text.lines().map(|line| match line.split_once(' ') {
-        Some((name, module)) => (name, Some(module.trim_matches(['[', ']']))),
-        None => (line, None),
-    });
-    let of_module = listed.filter(|(_, of)| module.is_none_or(|module| *of == Some(module)));
-    let mut found: Vec<String> = of_module
-        .filter(|(name, _)| pattern::matches(pattern, name))
-        .map(|(name, _)| module.map_or_else(|| name.to_owned(), |module| format!("{module}:{name}")))
-        .collect();
+    let mut found = match fs::read_to_string(&path) {
+        Ok(text) => listed(&text, module, pattern),
+        Err(error) => match kernel().filter(|_| module.is_none()) {
+            Some(kernel) => kernel.functions(pattern),
+            None => {
+                let message = format!("the kernel's functions are not known: {}: {error}", path.display());
+                return Err(WorldError { message, hint: Some("name one instead of a pattern".to_owned()) });
+            }
+        },
+    };
     // Some names are those of several functions.
     found.sort_unstable();
     found.dedup();
@@ -250,6 +258,19 @@ pub(super) fn functions(module: Option<&str>, pattern: &str) -> Result<Vec<Strin
         });
     }
     Ok(found)
+}
+
+/// Of lines such as `vfs_read` and `nf_hook [nf_core]` the names that match; those of a module that is asked for as `nf_core:nf_hook`.
+fn listed(text: &str, module: Option<&str>, pattern: &str) -> Vec<String> {
+    let all = text.lines().map(|line| match line.split_once(' ') {
+        Some((name, module)) => (name, Some(module.trim_matches(['[', ']']))),
+        None => (line, None),
+    });
+    let of_module = all.filter(|(_, of)| module.is_none_or(|module| *of == Some(module)));
+    let matching = of_module.filter(|(name, _)| pattern::matches(pattern, name));
+    matching
+        .map(|(name, _)| module.map_or_else(|| name.to_owned(), |module| format!("{module}:{name}")))
+        .collect()
 }
 
 /// The kernel's types, read when a field is of one of them.
@@ -404,6 +425,14 @@ mod tests {
     }
 
     #[test]
+    fn functions_are_listed_with_the_module_that_is_asked_for() {
+        let text = "vfs_read\nvfs_write\nnf_hook [nf_core]\nvfs_hook [nf_core]\n";
+        assert_eq!(listed(text, None, "vfs_*"), ["vfs_read", "vfs_write", "vfs_hook"]);
+        assert_eq!(listed(text, Some("nf_core"), "*_hook"), ["nf_core:nf_hook", "nf_core:vfs_hook"]);
+        assert!(listed(text, Some("vfs"), "*").is_empty());
+    }
+
+    #[test]
     fn records_have_the_members_that_the_kernel_says() {
         let Some(kernel) = KernelTypes::read() else {
             return testkit::skip::skip("weir-run::kernel-types", "this kernel has no BTF");
@@ -423,6 +452,7 @@ mod tests {
         let CType::Record(parameters) = types.get(parameters).clone() else { panic!() };
         assert_eq!(parameters.names(&types), ["file", "buf", "count", "pos"]);
         assert_eq!(types.name(result), "int64");
+        assert!(kernel.functions("vfs_re*").iter().any(|name| name == "vfs_read"));
         assert_eq!(kernel.constant("TCP_FIN_WAIT1"), Some(4));
         assert_eq!(kernel.named("struct no_such_record", &mut types), None);
     }
