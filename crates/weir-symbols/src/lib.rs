@@ -33,6 +33,7 @@ pub mod regular;
 mod relocations;
 pub mod resolve;
 mod restartable;
+pub mod tracefs;
 pub mod usdt;
 
 pub use crate::address::{FileOffset, LinkAddr, VirtAddr};

@@ -358,3 +358,38 @@ fn every_record_is_printed_or_counted() {
     let calls = printed.lines().find_map(|line| line.strip_prefix("@n: ")?.parse::<u64>().ok());
     assert_eq!(Some(told), calls, "{printed}");
 }
+
+#[test]
+fn without_a_process_functions_of_all_are_probed() {
+    if !available() {
+        return;
+    }
+    let program = target::build(
+        "engines-all",
+        target::Source::Text(
+            "#include <stdio.h>\n#include <unistd.h>\n__attribute__((noipa)) void work(void) { }\n\
+             int main(void) {\n    alarm(600);\n    puts(\"ready\");\n    fflush(stdout);\n\
+             \x20   while (getchar() != EOF) work();\n    return 0;\n}\n",
+        ),
+        &[],
+    );
+    // One that runs already, and one that comes.
+    let mut earlier = Daemon::spawn(Command::new(&program)).unwrap();
+    earlier.line_with("ready", DEADLINE).unwrap();
+    let binary = quoted(&program);
+    let script = format!(
+        "uprobe:{binary}:work {{ @[pid] = count(); printf(\"hit\\n\"); }} uretprobe:{binary}:work {{ @ends = count(); if (@ends == 2) {{ exit(); }} }} \
+         interval:ms:20 {{ printf(\"round\\n\"); }}"
+    );
+    let mut run = Command::new(env!("CARGO_BIN_EXE_weir"));
+    run.args(["-q", "--engine", "kernel", "-e", &script]);
+    let mut run = Daemon::spawn(run).unwrap();
+    // An interval runs when all is attached.
+    run.line_with("round", DEADLINE).unwrap();
+    earlier.write("x").unwrap();
+    run.line_with("hit", DEADLINE).unwrap();
+    let mut later = Daemon::spawn(Command::new(&program)).unwrap();
+    later.line_with("ready", DEADLINE).unwrap();
+    later.write("x").unwrap();
+    run.line_with(&format!("@[{}]: 1", earlier.pid()), DEADLINE).unwrap();
+}
