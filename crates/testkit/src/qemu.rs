@@ -7,12 +7,13 @@
 //! `cargo xtask test` and `cargo xtask vmtest` fetch the images ([`IMAGE`]).
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::paths;
 
@@ -26,9 +27,6 @@ const BUSYBOX: &str = "/bin/busybox";
 
 /// What is at the end of a script's output: its exit code follows.
 const END: &str = "the script ended with ";
-
-/// An interval of asking whether the machine still runs.
-const POLL: Duration = Duration::from_millis(20);
 
 /// What the script of a machine came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,47 +66,28 @@ pub fn run(image: &Path, files: &[PathBuf], script: &str, limit: Duration) -> Ou
     write_archive(&mut writer, files, script)
         .unwrap_or_else(|error| panic!("{}: {error}", archive.display()));
     writer.flush().unwrap();
-    let mut machine = Command::new(QEMU)
+    // Whoever is killed, the machine ends.
+    Command::new("timeout")
+        .args(["--signal=KILL", &limit.as_secs().to_string(), QEMU, "-accel", "tcg"])
         // QEMU 7.2's cmpxchg16b leaves flags that end in a double fault at times: the kernel does without it.
-        .args([
-            "-accel",
-            "tcg",
-            "-cpu",
-            "max,-cx16",
-            "-smp",
-            "1",
-            "-m",
-            "1024",
-            "-nodefaults",
-            "-display",
-            "none",
-        ])
-        .args(["-no-reboot", "-kernel"])
-        .arg(image)
-        .arg("-initrd")
-        .arg(&archive)
+        .args(["-cpu", "max,-cx16", "-smp", "1", "-m", "1024", "-nodefaults", "-display", "none"])
         // Without what a kernel does against attacks, which an emulated processor pays for.
         .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"])
-        .arg("-serial")
-        .arg(format!("file:{}", console.display().to_string().replace(',', ",,")))
-        .arg("-serial")
-        .arg(format!("file:{}", output.display().to_string().replace(',', ",,")))
+        .args(["-no-reboot", "-kernel"])
+        .args([image.as_os_str(), OsStr::new("-initrd"), archive.as_os_str()])
+        .args(["-serial", &written_to(&console), "-serial", &written_to(&output)])
         .stdin(Stdio::null())
-        .spawn()
-        .unwrap_or_else(|error| panic!("{QEMU}: {error}"));
-    let end = Instant::now() + limit;
-    while machine.try_wait().unwrap().is_none() {
-        if Instant::now() > end {
-            machine.kill().unwrap();
-            machine.wait().unwrap();
-        }
-        // How often it is asked: no verdict depends on it.
-        std::thread::sleep(POLL);
-    }
+        .status()
+        .unwrap_or_else(|error| panic!("timeout {QEMU}: {error}"));
     let read = |path: &Path| String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned();
     let outcome = outcome(&read(&output), read(&console));
     fs::remove_dir_all(&folder).unwrap();
     outcome
+}
+
+/// A serial line, as QEMU has it.
+fn written_to(path: &Path) -> String {
+    format!("file:{}", path.display().to_string().replace(',', ",,"))
 }
 
 fn outcome(written: &str, console: String) -> Outcome {

@@ -270,8 +270,15 @@ pub trait World {
         })
     }
 
-    /// Functions of the kernel, or of one module of it, whose names match the pattern; those of a module as `module:function`. Never empty.
-    fn kernel_functions(&self, module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
+    /// Functions of the kernel, or of one module of it, whose names match the pattern; those of a module as `module:function`. `is_typed`: of those that
+    /// [`World::kernel_function`] knows. Never empty.
+    fn kernel_functions(
+        &self,
+        module: Option<&str>,
+        pattern: &str,
+        is_typed: bool,
+    ) -> Result<Vec<String>, WorldError> {
+        let _ = is_typed;
         let module = module.map_or_else(String::new, |module| format!("{module}:"));
         Err(WorldError {
             message: format!("no function {module}{pattern} in the kernel"),

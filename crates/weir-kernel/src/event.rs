@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use weir_ebpf::{Insn, Program};
 use weir_event::kernel::{CounterKind, KernelEvent};
 
-use crate::features::{FunctionIds, has_many_kprobes};
+use crate::functions::{Functions, is_of_many};
 use crate::perf::{ALL, Pmu, linked};
 use crate::probe::{Link, missed};
-use crate::program::{Kind, ProgType, load_insns, with_descriptors};
+use crate::program::{Kind, ProgType, load_insns, load_probe, with_descriptors};
 use crate::syscall::{self, LinkKprobes, PerfEventAttr, RawTracepoint};
 use crate::{KernelError, Maps};
 
@@ -41,8 +41,8 @@ pub fn tracepoints() -> Option<PathBuf> {
     { folders }.find(|events| fs::read_dir(events).is_ok())
 }
 
-/// What programs at events like this one are loaded as. `functions` has the one, if it is of one alone.
-fn kind(event: &KernelEvent, functions: &FunctionIds) -> Option<Kind> {
+/// What programs at events like this one are loaded as. None: BTF has no such function.
+fn kind(event: &KernelEvent, functions: &Functions) -> Option<Kind> {
     Some(match event {
         KernelEvent::Tracepoint { .. } => Kind::of(ProgType::Tracepoint),
         KernelEvent::RawTracepoint { .. } => Kind::of(ProgType::RawTracepoint),
@@ -80,16 +80,16 @@ pub struct AtEvent {
 }
 
 impl AtEvent {
-    /// Loads a program, whose map indices refer to `maps`, for events like this one; `functions` has the numbers of those with types.
+    /// Loads a program, whose map indices refer to `maps`, for events like this one; `functions` was asked about it.
     pub fn load(
         program: &Program,
         maps: &Maps,
         event: &KernelEvent,
-        functions: &FunctionIds,
+        functions: &Functions,
     ) -> Result<AtEvent, KernelError> {
         let insns = with_descriptors(&program.insns, |index| maps.descriptor(index));
         let name = program.name.clone();
-        let is_multi = is_of_many(event) && has_many_kprobes();
+        let is_multi = functions.links_many(event);
         let kind = match kind(event, functions) {
             Some(kind) if is_multi => Kind { attach_type: syscall::TRACE_KPROBE_MULTI, ..kind },
             Some(kind) => kind,
@@ -116,7 +116,7 @@ impl AtEvent {
             {
                 return Ok(Link::of(vec![link]));
             }
-            self.program = load_insns(Kind::of(ProgType::Kprobe), &self.name, &self.insns)?;
+            self.program = load_probe(0, &self.name, &self.insns)?;
             self.is_multi = false;
         }
         let mut all = Vec::new();
@@ -222,11 +222,6 @@ impl AtEvent {
         }
         Ok(all)
     }
-}
-
-/// A place that a link of many functions may be of.
-fn is_of_many(event: &KernelEvent) -> bool {
-    matches!(event, KernelEvent::Function { offset: 0, name, .. } if !name.contains(':'))
 }
 
 fn not_attached(name: &str, event: &KernelEvent, source: io::Error) -> KernelError {

@@ -22,6 +22,7 @@
 
 mod event;
 mod features;
+mod functions;
 mod map;
 mod memory;
 mod perf;
@@ -31,7 +32,8 @@ mod ring;
 mod syscall;
 
 pub use event::{AtEvent, tracepoints};
-pub use features::{Features, FunctionIds, SessionFunctions};
+pub use features::{Features, SessionFunctions};
+pub use functions::Functions;
 pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};
 pub use program::{Input, Loaded, ProgType, Ran, load, load_as};

@@ -23,7 +23,7 @@ use weir_ebpf::{Insn, Program, ProgramKind};
 
 use crate::features::{Features, SessionFunctions};
 use crate::perf::{ALL, Pmu, linked};
-use crate::program::{Kind, Loaded, ProgType, load_as, load_insns, with_descriptors};
+use crate::program::{Loaded, ProgType, load_as, load_probe, with_descriptors};
 use crate::syscall::{self, Info, LinkUprobes, PerfEventAttr, ProgInfo};
 use crate::{Input, KernelError, Maps};
 
@@ -83,7 +83,7 @@ impl Probe {
         };
         let insns = with_descriptors(&insns, |index| maps.descriptor(index));
         let name = program.name.clone();
-        let program = load_insns(Kind { attach_type, ..Kind::of(ProgType::Kprobe) }, &name, &insns)?;
+        let program = load_probe(attach_type, &name, &insns)?;
         Ok(Probe { name, program, end, is_multi: features.multi })
     }
 

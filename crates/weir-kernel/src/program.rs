@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use weir_ebpf::btf::Described;
-use weir_ebpf::insn::pseudo;
+use weir_ebpf::insn::{alu, class, jmp, pseudo};
 use weir_ebpf::{Insn, Program, ProgramKind};
 
 use crate::syscall::{self, BtfLoad, ProgLoad, TestRun};
@@ -244,6 +244,17 @@ pub(crate) fn load_insns(kind: Kind, name: &str, insns: &[Insn]) -> Result<Owned
         let log = String::from_utf8_lossy(&log[..end]).into_owned();
         KernelError::Refused { name: name.to_owned(), error, log }
     })
+}
+
+/// Gives 0.
+pub(crate) const NOTHING: [Insn; 2] = [
+    Insn { opcode: class::ALU64 | alu::MOV, dst: 0, src: 0, off: 0, imm: 0 },
+    Insn { opcode: class::JMP | jmp::EXIT, dst: 0, src: 0, off: 0, imm: 0 },
+];
+
+/// As a program of uprobes or kprobes, for links of this type (0: of perf events).
+pub(crate) fn load_probe(attach_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, KernelError> {
+    load_insns(Kind { attach_type, ..Kind::of(ProgType::Kprobe) }, name, insns)
 }
 
 fn load_btf(name: &str, bytes: &[u8]) -> Result<OwnedFd, KernelError> {

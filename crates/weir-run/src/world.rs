@@ -469,8 +469,13 @@ impl World for Binaries {
         kernel::tracepoint_fields(of, &|| self.kernel(), types)
     }
 
-    fn kernel_functions(&self, module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
-        kernel::functions(module, pattern, &|| self.kernel())
+    fn kernel_functions(
+        &self,
+        module: Option<&str>,
+        pattern: &str,
+        is_typed: bool,
+    ) -> Result<Vec<String>, WorldError> {
+        kernel::functions((module, pattern), is_typed, &|| self.kernel())
     }
 
     fn kernel_function(&self, name: &str, types: &mut CTypes) -> Result<(TypeId, TypeId), WorldError> {

@@ -138,7 +138,7 @@ fn point(
                     format!("write {form}"),
                 ));
             }
-            let (functions, offset) = functions(rest, span, world)?;
+            let (functions, offset) = functions(rest, span, false, world)?;
             events.extend(functions.iter().map(|name| KernelEvent::Function {
                 name: name.clone(),
                 offset,
@@ -157,7 +157,7 @@ fn point(
                         let hint = "a `kprobe` can be there".to_string();
                         return Err(written(name.span, format!("`{kind}` is at no place `+{offset}`"), hint));
                     }
-                    functions(rest, span, world)?.0
+                    functions(rest, span, true, world)?.0
                 }
             };
             // LIMIT: modules have types of their own, which weir does not read.
@@ -207,7 +207,12 @@ fn point(
 }
 
 /// What `function`, `function+offset` or a pattern means, of the kernel itself or a module.
-fn functions(rest: &[Name], span: Span, world: &dyn World) -> Result<(Vec<String>, u64), Fault> {
+fn functions(
+    rest: &[Name],
+    span: Span,
+    is_typed: bool,
+    world: &dyn World,
+) -> Result<(Vec<String>, u64), Fault> {
     // SANITY: the caller has looked that there is a part.
     let part = rest.last().expect("a function has a name");
     let (name, offset) = match part.text.split_once('+') {
@@ -217,7 +222,7 @@ fn functions(rest: &[Name], span: Span, world: &dyn World) -> Result<(Vec<String
     let module = if rest.len() == 2 { Some(rest[0].text.as_str()) } else { None };
     let module = module.filter(|module| *module != KERNEL);
     if attach::is_pattern(name) {
-        let found = world.kernel_functions(module, name).map_err(|error| missing(span, error))?;
+        let found = world.kernel_functions(module, name, is_typed).map_err(|error| missing(span, error))?;
         return Ok((found, offset));
     }
     let name = match module {

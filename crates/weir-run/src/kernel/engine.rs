@@ -6,9 +6,8 @@ use std::rc::Rc;
 
 use weir_codegen::Compiled;
 use weir_ebpf::elf::ObjectFile;
-use weir_event::kernel::KernelEvent;
 use weir_ir::{KernelSite, Trigger};
-use weir_kernel::{AtEvent, Called, End, Features, FunctionIds, KernelError, Link, Maps, Probe};
+use weir_kernel::{AtEvent, Called, End, Features, Functions, KernelError, Link, Maps, Probe};
 
 use crate::clock::now_ns;
 use crate::controller::Caller;
@@ -91,11 +90,7 @@ impl AtEvents {
     /// Attaches each program to all its places, or none.
     pub(super) fn attach(compiled: &Compiled, maps: &Maps) -> Result<AtEvents, Failure> {
         let all_sites = compiled.triggers.iter().flat_map(sites_of);
-        let typed = all_sites.filter_map(|site| match &site.event {
-            KernelEvent::TypedFunction { name, .. } => Some(name.as_str()),
-            _ => None,
-        });
-        let functions = FunctionIds::of_kernel(&typed.collect());
+        let functions = Functions::of_kernel(all_sites.map(|site| &site.event));
         let mut all = AtEvents::default();
         for (program, trigger) in compiled.object.programs.iter().zip(&compiled.triggers) {
             let sites = sites_of(trigger);

@@ -3,6 +3,7 @@
 //! Types are read from `/sys/kernel/btf/vmlinux` when a script names the first of them: ten megabytes of declarations, of which a record's
 //! members become C types alone when one of them is named. Tracepoints are those of `events/` in tracefs, which root may read.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +70,7 @@ impl KernelTypes {
     }
 
     /// The names of functions that match.
-    fn functions(&self, pattern: &str) -> Vec<String> {
+    fn functions(&self, pattern: &str) -> BTreeSet<String> {
         let all = self.btf.types().filter(|(_, ty)| ty.kind == Kind::Function);
         let names = all.filter_map(|(_, ty)| self.btf.name(ty.name));
         names.filter(|name| pattern::matches(pattern, name)).map(str::to_owned).collect()
@@ -228,26 +229,29 @@ pub(super) fn tracepoints(subsystem: &str, name: &str) -> Result<Vec<FoundTracep
 }
 
 /// Functions of the kernel, or of one module of it, whose names match: those that it lists as such that can be traced; where that cannot be read, those
-/// that its types describe.
+/// that its types describe. `is_typed`: what they describe of these.
 pub(super) fn functions(
-    module: Option<&str>,
-    pattern: &str,
+    (module, pattern): (Option<&str>, &str),
+    is_typed: bool,
     kernel: &Kernel<'_>,
 ) -> Result<Vec<String>, WorldError> {
     let path = events()?.with_file_name(TRACEABLE);
-    let mut found = match fs::read_to_string(&path) {
-        Ok(text) => tracefs::functions(&text, module, pattern),
-        Err(error) => match kernel().filter(|_| module.is_none()) {
-            Some(kernel) => kernel.functions(pattern),
-            None => {
-                let message = format!("the kernel's functions are not known: {}: {error}", path.display());
-                return Err(WorldError { message, hint: Some("name one instead of a pattern".to_owned()) });
-            }
-        },
+    let listed = fs::read_to_string(&path);
+    let is_needed = is_typed || listed.is_err();
+    let typed = kernel().filter(|_| is_needed && module.is_none()).map(|kernel| kernel.functions(pattern));
+    let found = match (listed, typed) {
+        // Some names are those of several functions.
+        (Ok(text), None) => tracefs::functions(&text, module, pattern).into_iter().collect(),
+        (Ok(text), Some(typed)) => {
+            let listed = tracefs::functions(&text, module, pattern).into_iter();
+            listed.filter(|name| typed.contains(name)).collect()
+        }
+        (Err(_), Some(typed)) => typed,
+        (Err(error), None) => {
+            let message = format!("the kernel's functions are not known: {}: {error}", path.display());
+            return Err(WorldError { message, hint: Some("name one instead of a pattern".to_owned()) });
+        }
     };
-    // Some names are those of several functions.
-    found.sort_unstable();
-    found.dedup();
     if found.is_empty() {
         let module = module.map_or_else(String::new, |module| format!("{module}:"));
         return Err(WorldError {
@@ -255,7 +259,7 @@ pub(super) fn functions(
             hint: Some(format!("{} has those that there are", path.display())),
         });
     }
-    Ok(found)
+    Ok(found.into_iter().collect())
 }
 
 /// The kernel's types, read when a field is of one of them.
@@ -325,7 +329,7 @@ mod tests {
         let CType::Record(parameters) = types.get(parameters).clone() else { panic!() };
         assert_eq!(parameters.names(&types), ["file", "buf", "count", "pos"]);
         assert_eq!(types.name(result), "int64");
-        assert!(kernel.functions("vfs_re*").iter().any(|name| name == "vfs_read"));
+        assert!(kernel.functions("vfs_re*").contains("vfs_read"));
         assert_eq!(kernel.constant("TCP_FIN_WAIT1"), Some(4));
         assert_eq!(kernel.named("struct no_such_record", &mut types), None);
     }

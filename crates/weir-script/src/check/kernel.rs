@@ -108,6 +108,11 @@ impl Checker<'_> {
         };
         let fault =
             |WorldError { message, hint }| Some(Diagnostic { hint, ..Diagnostic::error(span, message) });
+        // One of those that a pattern means has a name of its own.
+        let named = |name: &String| match attach::is_pattern(written) {
+            true => format!("{kind}:{name}"),
+            false => written.to_string(),
+        };
         let (world, types) = (self.world, &mut self.types);
         match point {
             Point::Tracepoints(found) => {
@@ -117,8 +122,8 @@ impl Checker<'_> {
                 };
                 found.iter().map(of).collect()
             }
-            Point::Function { functions, .. } if functions.len() != 1 => {
-                functions.iter().map(|name| event(&format!("{kind}:{name}"), None)).collect()
+            Point::Function { functions, .. } => {
+                functions.iter().map(|name| event(&named(name), None)).collect()
             }
             // Of a program of eBPF nothing is known.
             Point::Typed { functions, .. } if !functions.is_empty() => {
@@ -126,7 +131,7 @@ impl Checker<'_> {
                     Ok((fields, result)) => {
                         let offset = types.bytes(fields).unwrap_or_default();
                         let result = Member { name: "retval".to_string(), ty: result, offset, bits: None };
-                        Event { result: Some(result), ..event(&format!("{kind}:{name}"), Some(fields)) }
+                        Event { result: Some(result), ..event(&named(name), Some(fields)) }
                     }
                     Err(error) => Event { fault: fault(error), ..event(written, None) },
                 };
@@ -306,7 +311,6 @@ impl Checker<'_> {
                 let fields = known.map_or_else(BTreeMap::new, |known| self.members(known, used));
                 let cookie = sites.len() as u64;
                 let site = KernelSite { event: event.clone(), cookie };
-                // One tracepoint of many that a pattern means has a name of its own.
                 let probe = known.map_or_else(|| written.clone(), |known| known.probe.clone());
                 let func = match event {
                     KernelEvent::Function { name, .. } | KernelEvent::TypedFunction { name, .. } => {

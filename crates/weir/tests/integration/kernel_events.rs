@@ -51,6 +51,14 @@ fn check(script: &str, command: &str, wanted: &[&str]) {
     }
 }
 
+/// A script that weir does not run says why.
+#[track_caller]
+fn refused(script: &str, wanted: &str) {
+    let output = weir(&["--engine", "kernel", "-e", script, "-c", "true"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(wanted) && output.status.code() != Some(0), "{script}: {said}");
+}
+
 /// The count that a script leaves in `@`.
 #[track_caller]
 fn count(script: &str, command: &str) -> u64 {
@@ -153,6 +161,12 @@ fn a_pattern_of_functions_is_one_program() {
     let each = printed("kprobe:vfs_* /pid == cpid/ { @[func, probe] = count(); }", OPENS);
     assert!(each.contains("@[vfs_read, kprobe:vfs_read]: "), "{each}");
     assert!(each.lines().filter(|line| line.starts_with("@[vfs_")).count() > 2, "{each}");
+    // Of each, one for itself; what a pattern of one means has its name as well.
+    let typed = printed(
+        "fentry:vfs_rea?, fentry:vfs_r*d /pid == cpid/ { @[func, probe, args.count > 0] = count(); }",
+        OPENS,
+    );
+    assert!(typed.contains("@[vfs_read, fentry:vfs_read, 1]: "), "{typed}");
     let both = "kprobe:vfs_read, kprobe:vfs_open, kretprobe:vfs_read, kretprobe:vfs_open /pid == cpid/ { @[probe] = count(); }";
     let opened = "kprobe:vfs_open, kretprobe:vfs_open /pid == cpid/ { @[probe] = count(); }";
     for (script, function) in [(both, "vfs_read"), (opened, "vfs_open")] {
@@ -193,11 +207,6 @@ fn a_function_that_is_not_there_is_refused_by_name() {
     if !has_kprobes() {
         return;
     }
-    let refused = |script: &str, wanted: &str| {
-        let output = weir(&["--engine", "kernel", "-e", script, "-c", "true"]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(wanted) && output.status.code() != Some(0), "{script}: {said}");
-    };
     refused("kprobe:vfs_raed { @ = count(); }", "vfs_raed");
     refused("fentry:vfs_raed { @ = count(); }", "name no function `vfs_raed`");
     refused("kprobe:no_such_* { @ = count(); }", "has no function no_such_*");
@@ -262,12 +271,6 @@ fn without_a_process_a_run_ends_when_the_script_says_so() {
 fn what_the_kernel_does_not_have_is_refused_by_name() {
     if !available() {
         return;
-    }
-    #[track_caller]
-    fn refused(script: &str, wanted: &str) {
-        let output = weir(&["--engine", "kernel", "-e", script, "-c", "true"]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(wanted) && output.status.code() != Some(0), "{script}: {said}");
     }
     refused("tracepoint:sched:sched_swich { @ = count(); }", "did you mean sched_switch");
     refused("tracepoint:sched:sched_switch { @ = args.prev_pidd; }", "did you mean `args.prev_pid`?");

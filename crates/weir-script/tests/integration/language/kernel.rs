@@ -71,7 +71,12 @@ impl World for Kernel {
         Ok(record(types, &format!("args of {}", of.name), vec![("pid", pid), own]))
     }
 
-    fn kernel_functions(&self, module: Option<&str>, pattern: &str) -> Result<Vec<String>, WorldError> {
+    fn kernel_functions(
+        &self,
+        module: Option<&str>,
+        pattern: &str,
+        _: bool,
+    ) -> Result<Vec<String>, WorldError> {
         let found: &[&str] = match (module, pattern) {
             (None, "vfs_*") => &["vfs_read", "vfs_write"],
             (None, "w*") => &["wake_up"],
