@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 27] = [
+const MAY_USE: [(&str, &[&str]); 28] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-event", &[]),
@@ -47,6 +47,19 @@ const MAY_USE: [(&str, &[&str]); 27] = [
         ],
     ),
     ("weir-process", &["weir-symbols"]),
+    (
+        "weir-world",
+        &[
+            "weir-source",
+            "weir-ebpf",
+            "weir-event",
+            "weir-ir",
+            "weir-rt",
+            "weir-symbols",
+            "weir-probe",
+            "weir-kernel",
+        ],
+    ),
     ("weir-report", &["weir-event"]),
     (
         "weir-sessions",
@@ -87,6 +100,7 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-trace",
     "weir-policy",
     "weir-process",
+    "weir-world",
     "weir-report",
     "weir-run",
     "weir-sessions",

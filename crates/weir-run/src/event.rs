@@ -25,7 +25,7 @@ use weir_ir::{
 use weir_symbols::LinkAddr;
 
 use crate::event::fetch::Fetched;
-use crate::world::Binaries;
+use weir_world::Binaries;
 
 /// What happens at one place.
 #[derive(Clone, Debug)]

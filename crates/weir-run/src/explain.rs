@@ -25,7 +25,7 @@ use crate::plan::Given;
 use crate::plan::Plan;
 use crate::required;
 use crate::stages::Site;
-use crate::world::Binaries;
+use weir_world::Binaries;
 
 /// What a run would do.
 #[derive(Clone, PartialEq, Debug)]

@@ -16,7 +16,7 @@ use crate::event::text::{Text, Told};
 use crate::event::{self, Event};
 use crate::failure::Failure;
 use crate::options::Options;
-use crate::world::Binaries;
+use weir_world::Binaries;
 
 /// Ways in which the filter's fields may be read at the places of one clause: each is a program of its own.
 const WAYS_MAX: usize = 64;

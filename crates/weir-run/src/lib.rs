@@ -16,7 +16,7 @@
 //! printed, and what belongs to the calling program stays as it is: signals, standard input and output, working directory, environment. Threads that
 //! a run starts end with it.
 //!
-//! Holds no logic of any stage: compiling is `stages`, what the files say is [`world`], what is done to one process is `attach`, programs that run in
+//! Holds no logic of any stage: compiling is `stages`, what the files say is `weir-world`, what is done to one process is `attach`, programs that run in
 //! weir itself are `controller`, what is done while the targets run is `rounds`.
 
 #![deny(missing_docs)]
@@ -27,7 +27,6 @@ pub mod event;
 pub mod explain;
 pub mod object;
 pub mod options;
-pub mod world;
 
 mod decider;
 mod emit;

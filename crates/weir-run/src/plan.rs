@@ -27,7 +27,7 @@ use crate::options::Options;
 use crate::probe_filter::ProbeFilter;
 use crate::recording::Recording;
 use crate::stages::{self, Site};
-use crate::world::{Binaries, Later, binaries};
+use weir_world::{Binaries, Later, binaries};
 
 /// Bytes of all rings together of a script that prints, unless there are many CPUs: with two, 50 ms of five million lines a second. Memory is
 /// taken as it is written.

@@ -35,8 +35,8 @@ use crate::recording::{self, Recording};
 use crate::shared::{Shared, label};
 use crate::subjects::Subjects;
 use crate::triggers::Triggers;
-use crate::world::{Binaries, Later, binaries, places};
 use crate::{emit, explain, filtered, kernel, required, stages};
+use weir_world::{Binaries, Later, binaries, places};
 
 /// What is to run at events: a script, or recording.
 #[derive(Debug)]

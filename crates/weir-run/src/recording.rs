@@ -26,7 +26,7 @@ use crate::filtered::at_places;
 use crate::options::{Options, RecordOptions};
 use crate::recorder::full_name;
 use crate::triggers::{Marks, Triggers};
-use crate::world::Binaries;
+use weir_world::Binaries;
 
 /// What is to be recorded.
 #[derive(Debug)]

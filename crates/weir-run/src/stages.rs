@@ -16,7 +16,7 @@ use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 use weir_verifier::VerifiedProgram;
 
 use crate::failure::Failure;
-use crate::world::Binaries;
+use weir_world::Binaries;
 
 /// Parses, checks and lowers; warnings go to `warn`.
 pub(crate) fn front(

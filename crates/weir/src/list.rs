@@ -28,8 +28,8 @@ use std::rc::Rc;
 use anyhow::{Error, anyhow};
 use weir_ir::world::is_language;
 use weir_policy::rules::Rules;
-use weir_run::world::{self, Binaries, is_named};
 use weir_symbols::{Binary, Function, FunctionKind, StaticProbe, demangle, pattern};
+use weir_world::{self as world, Binaries, is_named};
 
 use crate::args;
 use crate::failure::Failure;

@@ -32,7 +32,7 @@ fn figures_are_those_of_the_benches() {
 fn check(body: &str, place_ns: f64, bench: &str, case: &str) {
     let script = format!("uprobe:libc:malloc {{ {body} }}");
     let source = SourceFile { name: "test".into(), text: script };
-    let world = crate::world::binaries(None).unwrap();
+    let world = weir_world::binaries(None).unwrap();
     let module = stages::front(&source, &weir_script::Options::default(), &world, &mut |_| ()).unwrap();
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
     let (compiled, verified) = stages::back(&module, &options, None, &source).unwrap();

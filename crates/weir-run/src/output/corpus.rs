@@ -36,7 +36,7 @@ use crate::notice::Notices;
 use crate::output::Output;
 use crate::plan::Plan;
 use crate::stages;
-use crate::world::binaries;
+use weir_world::binaries;
 
 #[derive(Debug, Default)]
 struct Case {

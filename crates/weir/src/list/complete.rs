@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use weir_run::world::{self, Binaries};
+use weir_world::{self as world, Binaries};
 
 use crate::failure::Failure;
 use crate::list::{KINDS, Lines, Searched};

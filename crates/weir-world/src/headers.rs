@@ -14,7 +14,7 @@ use weir_ir::WorldError;
 const HEADER_BYTES_MAX: u64 = 16 << 20;
 
 /// Path and text of a header.
-pub(super) fn find(
+pub(crate) fn find(
     name: &str,
     is_system: bool,
     from: Option<&str>,
@@ -37,7 +37,7 @@ pub(super) fn find(
 }
 
 /// The same of a script: beside the one that imports it, then where `-I` says.
-pub(super) fn find_import(
+pub(crate) fn find_import(
     name: &str,
     from: Option<&str>,
     folders: &[PathBuf],

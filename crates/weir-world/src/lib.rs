@@ -4,6 +4,9 @@
 //! and that has been deleted or replaced on disk since (an upgrade of its package) is read through the process. Each is read
 //! once and kept, for the sites that are planned later.
 
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
+
 mod found;
 mod headers;
 mod kernel;
@@ -26,13 +29,12 @@ use weir_symbols::maps::{self, Mapping};
 use weir_symbols::resolve::{self, Places};
 use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, demangle, pattern};
 
-use crate::failure::Failure;
-use crate::world::found::{found_prototype, found_static};
-use crate::world::kernel::KernelTypes;
-pub(crate) use crate::world::later::Later;
+use crate::found::{found_prototype, found_static};
+use crate::kernel::KernelTypes;
+pub use crate::later::Later;
 
 /// The files of a target, or of this machine.
-pub fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
+pub fn binaries(pid: Option<i32>) -> Result<Binaries, weir_probe::Error> {
     let Some(pid) = pid else { return Ok(Binaries::of_machine(None, places())) };
     let mappings = target::read_mappings(pid)?;
     // A target that shares weir's root is looked at without the detour, so that relative paths mean the same.
@@ -44,7 +46,7 @@ pub fn binaries(pid: Option<i32>) -> Result<Binaries, Failure> {
 }
 
 /// Where files are looked for, as weir itself sees them.
-pub(crate) fn places() -> Places {
+pub fn places() -> Places {
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     Places { root: "/".into(), path_env: std::env::var_os("PATH"), cwd }
 }
@@ -73,7 +75,7 @@ pub struct Binaries {
 
 impl Binaries {
     /// Of process `pid`, which executes `program` and maps this.
-    pub(crate) fn of(pid: i32, program: Option<String>, places: Places, mappings: Vec<Mapping>) -> Binaries {
+    pub fn of(pid: i32, program: Option<String>, places: Places, mappings: Vec<Mapping>) -> Binaries {
         Binaries {
             places,
             pid: Some(pid),
@@ -87,7 +89,7 @@ impl Binaries {
     }
 
     /// Of this machine, where a command is to execute `program`, if one is.
-    pub(crate) fn of_machine(program: Option<String>, places: Places) -> Binaries {
+    pub fn of_machine(program: Option<String>, places: Places) -> Binaries {
         Binaries {
             places,
             pid: None,
@@ -101,7 +103,7 @@ impl Binaries {
     }
 
     /// The same, with what was found out for other processes of the run.
-    pub(crate) fn with(self, later: &Later) -> Binaries {
+    pub fn with(self, later: &Later) -> Binaries {
         Binaries { later: later.clone(), ..self }
     }
 
@@ -111,7 +113,7 @@ impl Binaries {
     }
 
     /// The binary at `path`, a path that [`World::functions`] answered.
-    pub(crate) fn at(&self, path: &str) -> Option<Rc<Binary>> {
+    pub fn at(&self, path: &str) -> Option<Rc<Binary>> {
         self.opened.borrow().get(Path::new(path)).cloned()
     }
 
@@ -147,12 +149,12 @@ impl Binaries {
     }
 
     /// Those of a running process that shares weir's root.
-    pub(crate) fn is_of_own_root(&self) -> bool {
+    pub fn is_of_own_root(&self) -> bool {
         !self.mappings.is_empty() && self.places.root == Path::new("/")
     }
 
     /// Whether the running target maps exactly this file.
-    pub(crate) fn maps_file(&self, binary: &Binary) -> bool {
+    pub fn maps_file(&self, binary: &Binary) -> bool {
         let file = binary.identity();
         file.is_some_and(|file| self.mappings.iter().any(|mapping| mapping.is_file(file)))
     }
@@ -215,7 +217,7 @@ impl Binaries {
 
 impl Binaries {
     /// What the functions at these addresses take, as far as debug information says; `path` as in [`Binaries::at`].
-    pub(crate) fn prototypes_at(
+    pub fn prototypes_at(
         &self,
         path: &str,
         addresses: &BTreeSet<LinkAddr>,
@@ -305,14 +307,14 @@ impl Binaries {
     }
 
     /// What the file says of the fields of the static probe at a place, if it does.
-    pub(crate) fn static_schema(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<Schema> {
+    pub fn static_schema(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<Schema> {
         let binary = self.at(path)?;
         let is_it = |probe: &&StaticProbe| probe.address == address && probe.full_name() == full_name;
         binary.static_probes().iter().find(is_it)?.schema.clone()
     }
 
     /// The static probe at a place that [`World::static_probes`] answered.
-    pub(crate) fn static_at(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<FoundStatic> {
+    pub fn static_at(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<FoundStatic> {
         let binary = self.at(path)?;
         let is_it = |probe: &&StaticProbe| probe.address == address && probe.full_name() == full_name;
         let probe = binary.static_probes().iter().find(is_it)?;

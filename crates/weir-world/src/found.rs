@@ -6,12 +6,12 @@ use weir_symbols::prototypes::{Counted, Kind, Parameter, Passed, Prototype};
 use weir_symbols::usdt::{Argument, Displacement, Operand};
 use weir_symbols::{Binary, StaticProbe};
 
-use crate::world::shown;
+use crate::shown;
 
 /// rsp among the registers.
 const STACK_POINTER: u8 = 4;
 
-pub(super) fn found_static(path: &str, binary: &Binary, probe: &StaticProbe) -> FoundStatic {
+pub(crate) fn found_static(path: &str, binary: &Binary, probe: &StaticProbe) -> FoundStatic {
     FoundStatic {
         binary: path.to_owned(),
         provider: probe.provider.clone(),
@@ -70,7 +70,7 @@ fn fields_of(probe: &StaticProbe) -> Vec<FoundField> {
 }
 
 /// Parameters without a name cannot be asked for by one.
-pub(super) fn found_prototype(prototype: &Prototype) -> FoundPrototype {
+pub(crate) fn found_prototype(prototype: &Prototype) -> FoundPrototype {
     let named = |parameter: &Parameter| {
         let place = parameter.place.map_err(String::from);
         let mut found = field(parameter.name.clone()?, &parameter.kind, place);

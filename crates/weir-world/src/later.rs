@@ -15,14 +15,14 @@ use std::rc::Rc;
 
 use weir_symbols::resolve::{self, Places, Walk};
 
-use super::Binaries;
+use crate::Binaries;
 
 /// By folder, as weir names it, and whether those below were looked at too.
 type Known = BTreeMap<(PathBuf, bool), Rc<BTreeSet<PathBuf>>>;
 
 /// Libraries with static probes in folders that were looked through.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Later {
+pub struct Later {
     known: Rc<RefCell<Known>>,
 }
 
@@ -42,7 +42,7 @@ impl Later {
 
 impl Binaries {
     /// Paths of the libraries with static probes that the target could load, each once, and in how many folders they were looked for.
-    pub(super) fn loadable_paths(&self) -> (Vec<String>, usize) {
+    pub(crate) fn loadable_paths(&self) -> (Vec<String>, usize) {
         let folders = self.folders_to_load_from();
         let mut found: Vec<String> = Vec::new();
         for (folder, is_deep) in &folders {

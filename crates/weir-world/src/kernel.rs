@@ -21,19 +21,19 @@ const TRACEPOINTS_MAX: usize = 4096;
 
 /// The kernel's types.
 #[derive(Debug)]
-pub(super) struct KernelTypes {
+pub(crate) struct KernelTypes {
     btf: Btf,
 }
 
 impl KernelTypes {
     /// None where the kernel was built without them.
-    pub(super) fn read() -> Option<KernelTypes> {
+    pub(crate) fn read() -> Option<KernelTypes> {
         let bytes = fs::read(KERNEL_BTF).ok()?;
         Some(KernelTypes { btf: Btf::parse(&bytes).ok()? })
     }
 
     /// What `name` stands for: a tag with its keyword, or a `typedef`'s name or an integer's.
-    pub(super) fn named(&self, name: &str, types: &mut CTypes) -> Option<TypeId> {
+    pub(crate) fn named(&self, name: &str, types: &mut CTypes) -> Option<TypeId> {
         let (kinds, name): (&[Kind], _) = match name.split_once(' ') {
             Some(("struct", tag)) => (&[Kind::Struct], tag),
             Some(("union", tag)) => (&[Kind::Union], tag),
@@ -49,12 +49,12 @@ impl KernelTypes {
     }
 
     /// The members of the record with this number.
-    pub(super) fn members(&self, id: u64, types: &mut CTypes) -> Option<CType> {
+    pub(crate) fn members(&self, id: u64, types: &mut CTypes) -> Option<CType> {
         self.record(u32::try_from(id).ok()?, types, 0)
     }
 
     /// The parameters and the result of a function.
-    pub(super) fn function(&self, name: &str, types: &mut CTypes) -> Option<(TypeId, TypeId)> {
+    pub(crate) fn function(&self, name: &str, types: &mut CTypes) -> Option<(TypeId, TypeId)> {
         let function = self.btf.get(self.find(&[Kind::Function], name)?)?;
         let prototype = self.btf.get(function.size_or_type).filter(|ty| ty.kind == Kind::Prototype)?;
         let (mut members, mut bytes) = (Vec::new(), 0);
@@ -77,7 +77,7 @@ impl KernelTypes {
     }
 
     /// The value of an enumeration's name.
-    pub(super) fn constant(&self, name: &str) -> Option<i64> {
+    pub(crate) fn constant(&self, name: &str) -> Option<i64> {
         self.btf.types().filter(|(_, ty)| matches!(ty.kind, Kind::Enum | Kind::Enum64)).find_map(|(_, ty)| {
             let words = if ty.kind == Kind::Enum { 2 } else { 3 };
             let label = ty.extra.chunks_exact(words).find(|label| self.btf.name(label[0]) == Some(name))?;
@@ -195,7 +195,7 @@ fn value_of(ty: btf::Type<'_>, label: &[u32]) -> i64 {
 }
 
 /// Tracepoints whose subsystem and name match.
-pub(super) fn tracepoints(subsystem: &str, name: &str) -> Result<Vec<FoundTracepoint>, WorldError> {
+pub(crate) fn tracepoints(subsystem: &str, name: &str) -> Result<Vec<FoundTracepoint>, WorldError> {
     let events = events()?;
     let mut found = Vec::new();
     let subsystems = entries(&events);
@@ -230,7 +230,7 @@ pub(super) fn tracepoints(subsystem: &str, name: &str) -> Result<Vec<FoundTracep
 
 /// Functions of the kernel, or of one module of it, whose names match: those that it lists as such that can be traced; where that cannot be read, those
 /// that its types describe. `is_typed`: what they describe of these.
-pub(super) fn functions(
+pub(crate) fn functions(
     (module, pattern): (Option<&str>, &str),
     is_typed: bool,
     kernel: &Kernel<'_>,
@@ -263,10 +263,10 @@ pub(super) fn functions(
 }
 
 /// The kernel's types, read when a field is of one of them.
-pub(super) type Kernel<'a> = dyn Fn() -> Option<&'a KernelTypes> + 'a;
+pub(crate) type Kernel<'a> = dyn Fn() -> Option<&'a KernelTypes> + 'a;
 
 /// A record of a tracepoint's fields; pointers among them lead to the kernel's types, where these are known.
-pub(super) fn tracepoint_fields(
+pub(crate) fn tracepoint_fields(
     of: &FoundTracepoint,
     kernel: &Kernel<'_>,
     types: &mut CTypes,
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn records_have_the_members_that_the_kernel_says() {
         let Some(kernel) = KernelTypes::read() else {
-            return testkit::skip::skip("weir-run::kernel-types", "this kernel has no BTF");
+            return testkit::skip::skip("weir-world::kernel-types", "this kernel has no BTF");
         };
         let mut types = CTypes::default();
         let task = kernel.named("struct task_struct", &mut types).unwrap();
