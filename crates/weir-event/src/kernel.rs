@@ -1,7 +1,8 @@
 //! Events that only the kernel sees: where programs run there.
 //!
 //! In and out: values that a script's front end makes and whoever attaches programs reads. What a program is given: of a tracepoint its
-//! record, of a raw one its arguments, of functions registers or, where they have types, arguments, of a clock or a counter registers and more.
+//! record, of a raw one its arguments, of functions registers or, where they have types, arguments, of a clock, a counter or a watchpoint registers and more, of
+//! an iterator a record whose first word says how far it is.
 //!
 //! Deliberately not here: how anything is attached, and what the running kernel has.
 
@@ -50,6 +51,30 @@ pub enum KernelEvent {
         /// How many.
         count: u64,
     },
+    /// Memory that is read, written or executed.
+    Watchpoint {
+        /// Where it begins.
+        address: u64,
+        /// 1, 2, 4 or 8.
+        bytes: u8,
+        /// What is noticed: a sum of [`watch`].
+        access: u8,
+    },
+    /// Once for each of what the kernel lists, when the list is read.
+    Iterator {
+        /// Of what: `task`.
+        name: String,
+    },
+}
+
+/// What a watchpoint notices (`HW_BREAKPOINT_*` of linux/hw_breakpoint.h).
+pub mod watch {
+    /// Reads.
+    pub const READ: u8 = 1;
+    /// Writes.
+    pub const WRITE: u8 = 2;
+    /// That it is executed.
+    pub const EXECUTE: u8 = 4;
 }
 
 impl KernelEvent {
@@ -64,6 +89,8 @@ impl KernelEvent {
             KernelEvent::TypedFunction { is_return: true, .. } => "fexit",
             KernelEvent::Clock { .. } => "profile",
             KernelEvent::Counter { kind, .. } => kind.name(),
+            KernelEvent::Watchpoint { .. } => "watchpoint",
+            KernelEvent::Iterator { .. } => "iter",
         }
     }
 }

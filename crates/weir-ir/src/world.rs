@@ -298,6 +298,11 @@ pub trait World {
         None
     }
 
+    /// Where the kernel has this function or variable.
+    fn kernel_symbol(&self, name: &str) -> Result<u64, WorldError> {
+        Err(WorldError { message: format!("the kernel has no symbol `{name}`"), hint: None })
+    }
+
     /// The number of the control group whose folder this is.
     fn cgroup(&self, path: &str) -> Option<u64> {
         let _ = path;

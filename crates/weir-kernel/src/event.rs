@@ -7,19 +7,24 @@
 //! | function, its return | BPF_PROG_TYPE_KPROBE | a link of many, where the kernel has such (5.18); else a perf event of the PMU `kprobe`, and a link, for each |
 //! | the same with types | BPF_PROG_TYPE_TRACING, one for each function | BPF_RAW_TRACEPOINT_OPEN |
 //! | time, counter | BPF_PROG_TYPE_PERF_EVENT | a perf event and a link for each CPU |
+//! | watched memory | BPF_PROG_TYPE_PERF_EVENT | a perf event and a link for each thread of the processes, which theirs inherit; else for each CPU |
+//! | iterator | BPF_PROG_TYPE_TRACING | a link, and a file that is read ([`Walk`]) |
 //!
 //! Interface: bpf(2), perf_event_open(2), `events/*/*/id` of tracefs.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use nix::libc;
 use weir_ebpf::{Insn, Program};
-use weir_event::kernel::{CounterKind, KernelEvent};
+use weir_event::kernel::{CounterKind, KernelEvent, watch};
 
 use crate::functions::{Functions, is_of_many};
+use crate::iterator::{self, Walk};
 use crate::perf::{ALL, Pmu, linked};
 use crate::probe::{Link, missed};
 use crate::program::{Kind, ProgType, load_insns, load_probe, with_descriptors};
@@ -32,6 +37,13 @@ const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const KPROBES: &str = "kprobe";
 /// `perf_type_id`, beside those of counters.
 const TYPE_TRACEPOINT: u32 = 2;
+const TYPE_BREAKPOINT: u32 = 5;
+/// How often a process's threads are listed until none has come meanwhile.
+const LISTINGS_MAX: usize = 100;
+/// Bits of the flags of perf_event_attr: threads that a thread starts have the event too.
+const INHERIT: u64 = 1 << 1;
+/// And processes that it starts have it not (Linux 5.13).
+const INHERIT_THREAD: u64 = 1 << 35;
 /// `perf_sw_ids`.
 const CPU_CLOCK: u64 = 0;
 
@@ -52,7 +64,14 @@ fn kind(event: &KernelEvent, functions: &Functions) -> Option<Kind> {
             function: functions.id(name)? as u32,
             ..Kind::of(ProgType::Tracing)
         },
-        KernelEvent::Clock { .. } | KernelEvent::Counter { .. } => Kind::of(ProgType::PerfEvent),
+        KernelEvent::Iterator { name } => Kind {
+            attach_type: syscall::TRACE_ITER,
+            function: functions.id(&format!("{}{name}", iterator::FUNCTION))? as u32,
+            ..Kind::of(ProgType::Tracing)
+        },
+        KernelEvent::Clock { .. } | KernelEvent::Counter { .. } | KernelEvent::Watchpoint { .. } => {
+            Kind::of(ProgType::PerfEvent)
+        }
     })
 }
 
@@ -66,6 +85,10 @@ fn described(event: &KernelEvent) -> String {
         }
         KernelEvent::Clock { .. } => "a clock of each CPU".to_owned(),
         KernelEvent::Counter { .. } => "a counter of each CPU".to_owned(),
+        KernelEvent::Watchpoint { address, bytes, .. } => {
+            format!("a watchpoint of {bytes} bytes at {address:#x}")
+        }
+        KernelEvent::Iterator { name } => format!("the kernel's iterator of {name}"),
     }
 }
 
@@ -87,7 +110,10 @@ impl AtEvent {
         event: &KernelEvent,
         functions: &Functions,
     ) -> Result<AtEvent, KernelError> {
-        let insns = with_descriptors(&program.insns, |index| maps.descriptor(index));
+        let mut insns = with_descriptors(&program.insns, |index| maps.descriptor(index));
+        if matches!(event, KernelEvent::Iterator { .. }) {
+            insns = iterator::paced(&insns);
+        }
         let name = program.name.clone();
         let is_multi = functions.links_many(event);
         let kind = match kind(event, functions) {
@@ -107,8 +133,9 @@ impl AtEvent {
     }
 
     /// Attaches it to all of the events, which are like the one that it was loaded for, or to none. With each its cookie, which the program gets
-    /// from `bpf_get_attach_cookie`; those of raw tracepoints and of functions with types have none.
-    pub fn attach(&mut self, sites: &[(&KernelEvent, u64)]) -> Result<Link, KernelError> {
+    /// from `bpf_get_attach_cookie`; those of raw tracepoints and of functions with types have none. Watched is the memory of these processes or,
+    /// without any, of whatever runs.
+    pub fn attach(&mut self, sites: &[(&KernelEvent, u64)], processes: &[i32]) -> Result<Link, KernelError> {
         if self.is_multi {
             // Not each function that a kprobe can be at is one that a link of many takes.
             if sites.iter().all(|(event, _)| is_of_many(event))
@@ -132,6 +159,11 @@ impl AtEvent {
                     self.sampled(CounterKind::Software, CPU_CLOCK, *period_ns, *cookie)
                 }
                 KernelEvent::Counter { kind, config, count } => self.sampled(*kind, *config, *count, *cookie),
+                KernelEvent::Watchpoint { address, bytes, access } => {
+                    self.watched(watchpoint(*address, *bytes, *access), processes, *cookie)
+                }
+                // It runs when the list is read.
+                KernelEvent::Iterator { .. } => Ok(Vec::new()),
             };
             all.extend(attached.map_err(|source| not_attached(&self.name, event, source))?);
         }
@@ -207,6 +239,48 @@ impl AtEvent {
         linked(&self.program, &attributes, ALL, cookie).map(Vec::from)
     }
 
+    /// Of an iterator: begins to read its list.
+    pub fn walk(&self, event: &KernelEvent) -> Result<Walk, KernelError> {
+        Walk::begin(&self.program).map_err(|source| not_attached(&self.name, event, source))
+    }
+
+    /// In all threads of these processes, those that they start included; or on each CPU.
+    fn watched(&self, attributes: PerfEventAttr, processes: &[i32], cookie: u64) -> io::Result<Vec<OwnedFd>> {
+        let mut all = Vec::new();
+        if processes.is_empty() {
+            for cpu in online_cpus()? {
+                all.extend(linked(&self.program, &attributes, (-1, cpu), cookie).map_err(of_watch)?);
+            }
+            return Ok(all);
+        }
+        let attributes = PerfEventAttr { flags: INHERIT | INHERIT_THREAD, ..attributes };
+        for process in processes {
+            all.extend(self.watched_in(*process, &attributes, cookie)?);
+        }
+        Ok(all)
+    }
+
+    fn watched_in(&self, process: i32, attributes: &PerfEventAttr, cookie: u64) -> io::Result<Vec<OwnedFd>> {
+        let mut before = threads(process)?;
+        for _ in 0..LISTINGS_MAX {
+            let mut links = Vec::new();
+            for thread in &before {
+                match linked(&self.program, attributes, (*thread, -1), cookie) {
+                    Ok(more) => links.extend(more),
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+                    Err(error) => return Err(of_watch(error)),
+                }
+            }
+            // One that has come meanwhile has the event if the thread that started it had it by then, which cannot be known: all begins anew.
+            let after = threads(process)?;
+            if after.is_subset(&before) {
+                return Ok(links);
+            }
+            before = after;
+        }
+        Err(io::Error::other("its threads come and go while they are listed"))
+    }
+
     /// On each CPU.
     fn sampled(
         &self,
@@ -222,6 +296,33 @@ impl AtEvent {
         }
         Ok(all)
     }
+}
+
+fn watchpoint(address: u64, bytes: u8, access: u8) -> PerfEventAttr {
+    PerfEventAttr {
+        kind: TYPE_BREAKPOINT,
+        sample_period: 1,
+        bp_type: access.into(),
+        config1: address,
+        // An instruction has the length of a word, whatever it is.
+        config2: if access == watch::EXECUTE { 8 } else { bytes.into() },
+        ..PerfEventAttr::sized()
+    }
+}
+
+fn of_watch(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ENOSPC) => {
+            io::Error::other("the processor watches four places at most, and they are taken")
+        }
+        _ => error,
+    }
+}
+
+fn threads(process: i32) -> io::Result<BTreeSet<i32>> {
+    let entries = fs::read_dir(format!("/proc/{process}/task"))?;
+    let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    Ok(entries.filter_map(number).collect())
 }
 
 fn not_attached(name: &str, event: &KernelEvent, source: io::Error) -> KernelError {

@@ -11,6 +11,7 @@ use nix::libc;
 use weir_ebpf::btf::KERNEL_BTF;
 use weir_event::kernel::KernelEvent;
 
+use crate::iterator::FUNCTION;
 use crate::program::{NOTHING, load_probe};
 use crate::syscall::{self, LinkKprobes};
 
@@ -27,10 +28,12 @@ impl Functions {
         let (mut typed, mut is_asked) = (BTreeSet::new(), false);
         for event in events {
             match event {
-                KernelEvent::TypedFunction { name, .. } => _ = typed.insert(name.as_str()),
+                KernelEvent::TypedFunction { name, .. } => _ = typed.insert(name.clone()),
+                KernelEvent::Iterator { name } => _ = typed.insert(format!("{FUNCTION}{name}")),
                 event => is_asked |= is_of_many(event),
             }
         }
+        let typed: BTreeSet<&str> = typed.iter().map(String::as_str).collect();
         let ids = if typed.is_empty() { None } else { ids(&typed) };
         Functions { ids: ids.unwrap_or_default(), has_many: is_asked && has_many_kprobes() }
     }

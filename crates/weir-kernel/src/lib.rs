@@ -23,6 +23,7 @@
 mod event;
 mod features;
 mod functions;
+mod iterator;
 mod map;
 mod memory;
 mod perf;
@@ -34,6 +35,7 @@ mod syscall;
 pub use event::{AtEvent, tracepoints};
 pub use features::{Features, SessionFunctions};
 pub use functions::Functions;
+pub use iterator::Walk;
 pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};
 pub use program::{Input, Loaded, ProgType, Ran, load, load_as};

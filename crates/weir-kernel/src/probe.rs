@@ -17,6 +17,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use weir_ebpf::helper::{self, HelperId};
 use weir_ebpf::insn::{alu, class, jmp, pseudo};
 use weir_ebpf::kfunc;
 use weir_ebpf::{Insn, Program, ProgramKind};
@@ -169,10 +170,13 @@ pub(crate) fn missed(program: &OwnedFd) -> u64 {
 pub struct Called(Loaded);
 
 impl Called {
-    /// Loads such a program, whose map indices refer to `maps`.
+    /// Loads such a program, whose map indices refer to `maps`. What it reads is the kernel's as well.
     pub fn load(program: &Program, maps: &Maps) -> Result<Called, KernelError> {
         match program.kind {
-            ProgramKind::Controller => load_as(program, maps, ProgType::RawTracepoint).map(Called),
+            ProgramKind::Controller => {
+                let program = Program { insns: reading_all(&program.insns), ..program.clone() };
+                load_as(&program, maps, ProgType::RawTracepoint).map(Called)
+            }
             kind => Err(KernelError::Kind { kind }),
         }
     }
@@ -188,6 +192,20 @@ const CONTEXT_BYTES: usize = 96;
 
 fn is_kernel_call(insn: &Insn) -> bool {
     insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::KERNEL
+}
+
+/// With reads of either side's memory in the place of those of a process's.
+fn reading_all(insns: &[Insn]) -> Vec<Insn> {
+    let other = |id: HelperId| match id {
+        helper::PROBE_READ_USER => helper::PROBE_READ,
+        helper::PROBE_READ_USER_STR => helper::PROBE_READ_STR,
+        _ => id,
+    };
+    let mapped = |insn: &Insn| match insn.opcode == class::JMP | jmp::CALL && insn.src == 0 {
+        true => Insn { imm: other(insn.imm), ..*insn },
+        false => *insn,
+    };
+    insns.iter().map(mapped).collect()
 }
 
 /// With the kernel's numbers of functions of sessions. Others stay, for the kernel to refuse.

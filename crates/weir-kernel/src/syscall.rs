@@ -12,10 +12,12 @@ pub(crate) const OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 pub(crate) const RAW_TRACEPOINT_OPEN: libc::c_long = 17;
 pub(crate) const BTF_LOAD: libc::c_long = 18;
 pub(crate) const LINK_CREATE: libc::c_long = 28;
+pub(crate) const ITER_CREATE: libc::c_long = 33;
 
 /// `enum bpf_attach_type`.
 pub(crate) const TRACE_FENTRY: u32 = 24;
 pub(crate) const TRACE_FEXIT: u32 = 25;
+pub(crate) const TRACE_ITER: u32 = 28;
 pub(crate) const PERF_EVENT: u32 = 41;
 pub(crate) const TRACE_KPROBE_MULTI: u32 = 42;
 pub(crate) const TRACE_UPROBE_MULTI: u32 = 48;
@@ -157,6 +159,27 @@ pub(crate) struct LinkPerfEvent {
     pub(crate) cookie: u64,
 }
 
+/// For LINK_CREATE of an iterator.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct LinkIter {
+    pub(crate) prog_fd: u32,
+    pub(crate) target_fd: u32,
+    pub(crate) attach_type: u32,
+    pub(crate) flags: u32,
+    /// What is listed of it: all.
+    pub(crate) info: u64,
+    pub(crate) info_len: u32,
+    pub(crate) padding: u32,
+}
+
+/// For ITER_CREATE.
+#[repr(C)]
+pub(crate) struct IterCreate {
+    pub(crate) link_fd: u32,
+    pub(crate) flags: u32,
+}
+
 /// For RAW_TRACEPOINT_OPEN.
 #[repr(C)]
 #[derive(Default)]
@@ -198,9 +221,9 @@ pub(crate) struct PerfEventAttr {
     pub(crate) flags: u64,
     pub(crate) wakeup_events: u32,
     pub(crate) bp_type: u32,
-    /// Address of a uprobe's path, or of a kprobe's name.
+    /// Address of a uprobe's path, or of a kprobe's name; what is watched.
     pub(crate) config1: u64,
-    /// Offset in the file, or behind the entry.
+    /// Offset in the file, or behind the entry; how many bytes are watched.
     pub(crate) config2: u64,
 }
 

@@ -23,7 +23,8 @@ use anyhow::{Context as _, anyhow};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_codegen::HITS_ENTRIES;
 use weir_event::Schema;
-use weir_ir::{Builtin, Function, Inst, Module, Op};
+use weir_event::kernel::KernelEvent;
+use weir_ir::{Builtin, Function, Inst, Module, Op, Trigger};
 use weir_kernel::{Features, KernelError, Link, Place, Ring};
 use weir_policy::policy::Needs;
 use weir_probe::{scan, target};
@@ -60,6 +61,9 @@ const LOOKS_MIN: u32 = 2;
 
 /// The kernel waits for all CPUs at each tracepoint that it takes a program off, one after the other: more take over a second.
 const EVENTS_AT_ONCE: usize = 20;
+
+/// For so long lists are read before signals and the ends of processes are looked at again.
+const STEPS: Duration = Duration::from_millis(20);
 
 /// Records read in a row before signals and the ends of processes are looked at again.
 const RECORDS_PER_ROUND: usize = 4096;
@@ -190,6 +194,7 @@ pub(super) fn start(
         caller,
         engine: Engine::new(features, maps.clone()),
         events: AtEvents::default(),
+        is_of_lists: false,
         of_all: OfAll::default(),
         maps,
         unmapped,
@@ -205,7 +210,7 @@ pub(super) fn start(
     }
     course.read_all()?;
     let is_of_all = given.is_empty() && !shared.plan.sites.is_empty();
-    let sees_all = is_of_all || compiled.triggers.iter().any(weir_ir::Trigger::is_kernel);
+    let sees_all = is_of_all || compiled.triggers.iter().any(Trigger::is_kernel);
     if sees_all && !shared.guard.is_free() {
         return Err(Failure::Refused(anyhow!(
             "a policy says which processes may be traced, and an event of the kernel's is one of all processes"
@@ -218,7 +223,9 @@ pub(super) fn start(
             "some events of the script are the kernel's, which so runs all of it: each hit of a function traps"
         );
     }
-    course.events = AtEvents::attach(compiled, &course.maps.maps)?;
+    let pids: Vec<i32> = given.iter().map(|(pid, ())| *pid).collect();
+    course.events = AtEvents::attach(compiled, &course.maps.maps, &pids)?;
+    course.is_of_lists = pids.is_empty() && compiled.triggers.iter().all(is_of_list);
     if is_of_all {
         course.of_all = shared.attach_to_all(&mut course.engine)?;
     }
@@ -498,6 +505,8 @@ impl Drop for Process {
 pub(super) struct InKernelCourse {
     processes: Vec<Process>,
     events: AtEvents,
+    /// It ends when all lists were read.
+    is_of_lists: bool,
     of_all: OfAll,
     output: Output,
     controller: Controller,
@@ -520,6 +529,14 @@ impl Course for InKernelCourse {
     fn poll(&mut self, _: bool) -> Result<bool, Failure> {
         self.controller.run_due_intervals(&self.caller, Instant::now())?;
         self.read_all()?;
+        let began = Instant::now();
+        while self.events.has_more() && began.elapsed() < STEPS {
+            self.events.step()?;
+            self.read_all()?;
+        }
+        if self.is_of_lists && !self.events.has_more() {
+            return Ok(true);
+        }
         self.output.tell_lost(self.output.no_room(&*self.maps), false)?;
         self.maps.check()?;
         if self.output.exit().is_some() || self.is_stopped {
@@ -547,6 +564,9 @@ impl Course for InKernelCourse {
     }
 
     fn until(&self) -> Duration {
+        if self.events.has_more() {
+            return Duration::ZERO;
+        }
         let until = self.controller.next_interval().map(|at| at.saturating_duration_since(Instant::now()));
         until.unwrap_or(Duration::MAX).min(self.until_look())
     }
@@ -678,6 +698,16 @@ impl InKernelCourse {
     fn read_rest(&mut self) -> Result<(), Failure> {
         while !self.read_all()? {}
         Ok(())
+    }
+}
+
+/// It runs for what is listed, or before and after.
+fn is_of_list(trigger: &Trigger) -> bool {
+    match trigger {
+        Trigger::Kernel { sites } => {
+            sites.iter().all(|site| matches!(site.event, KernelEvent::Iterator { .. }))
+        }
+        trigger => matches!(trigger, Trigger::Begin | Trigger::End),
     }
 }
 

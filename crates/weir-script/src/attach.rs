@@ -138,7 +138,16 @@ pub(crate) fn display(probe: &Probe, attach: &Attach) -> String {
     match attach {
         Attach::InWeir(Trigger::Begin) => "BEGIN".to_string(),
         Attach::InWeir(Trigger::End) => "END".to_string(),
-        _ => probe.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(":"),
+        _ => {
+            let mut parts: Vec<&str> = probe.parts.iter().map(|part| part.text.as_str()).collect();
+            // `profile`, also where `p` is written.
+            match attach {
+                Attach::Kernel { kind, .. } => parts[0] = kind,
+                Attach::InWeir(Trigger::Interval { .. }) => parts[0] = "interval",
+                _ => {}
+            }
+            parts.join(":")
+        }
     }
 }
 

@@ -74,6 +74,8 @@ pub(crate) struct Checked {
     /// Pointers that names of the kernel are, and values of its enumerations, by their names.
     pub(crate) kernel_types: HashMap<String, Type>,
     pub(crate) kernel_constants: HashMap<String, i64>,
+    /// Where the kernel has what is named.
+    pub(crate) kernel_symbols: HashMap<String, u64>,
     /// Conditions of `if comptime`, by their starts.
     pub(crate) statics: HashMap<u32, bool>,
     /// Which part of a tuple or a record a member or an index is.
@@ -106,6 +108,8 @@ pub(crate) struct Target {
     pub kernel_fields: BTreeMap<String, Member>,
     /// Where what the kernel's function returns is in that.
     pub kernel_result: Option<Member>,
+    /// What the kernel's programs are given.
+    pub kernel_context: TypeId,
 }
 
 /// Checks a script. `None` if a diagnostic is an error.
@@ -211,6 +215,7 @@ pub(crate) fn check(
         results: checker.results,
         kernel_types: checker.kernel_types,
         kernel_constants: checker.kernel_constants,
+        kernel_symbols: checker.kernel_symbols,
         statics: checker.statics,
         parts: checker.parts,
         widths: checker.widths,
@@ -438,6 +443,7 @@ fn clause_targets(
             fields: BTreeMap::new(),
             kernel_fields: BTreeMap::new(),
             kernel_result: None,
+            kernel_context: CTypes::VOID,
         });
     }
     let fields = field::of_functions(events, used);
@@ -502,6 +508,7 @@ impl Functions {
             fields,
             kernel_fields: BTreeMap::new(),
             kernel_result: None,
+            kernel_context: CTypes::VOID,
         })
     }
 }
@@ -587,6 +594,7 @@ pub(crate) struct Checker<'a> {
     kernel_events: HashMap<usize, Vec<kernel::Event>>,
     kernel_types: HashMap<String, Type>,
     kernel_constants: HashMap<String, i64>,
+    kernel_symbols: HashMap<String, u64>,
     /// What becomes of what is the kernel's.
     kernel: Kernel,
 }
@@ -657,6 +665,7 @@ impl<'a> Checker<'a> {
             kernel_events: HashMap::new(),
             kernel_types: HashMap::new(),
             kernel_constants: HashMap::new(),
+            kernel_symbols: HashMap::new(),
             kernel: Kernel::default(),
         }
     }

@@ -4,7 +4,7 @@
 //! [`Kernel`](crate::Kernel): all of it is refused by name where programs run in processes, and what is no [`KernelEvent`] in the kernel too.
 
 use weir_event::Type;
-use weir_event::kernel::{CounterKind, KernelEvent};
+use weir_event::kernel::{CounterKind, KernelEvent, watch};
 use weir_ir::{FoundTracepoint, KERNEL, Trigger, World};
 use weir_source::Span;
 
@@ -198,9 +198,17 @@ fn point(
         }
         "software" => counter((kind, CounterKind::Software), rest, SOFTWARE, wrong, events)?,
         "hardware" => counter((kind, CounterKind::Hardware), rest, HARDWARE, wrong, events)?,
-        "watchpoint" => watched(rest, wrong)?,
+        "watchpoint" => {
+            events.push(watched(rest, wrong)?);
+            Point::Sample
+        }
         _ => match rest {
-            [name] | [name, _] => Point::Iterator(name.text.clone()),
+            [name] => {
+                events.push(KernelEvent::Iterator { name: name.text.clone() });
+                Point::Iterator(name.text.clone())
+            }
+            // Where it is to be pinned: weir pins nothing.
+            [name, _] => Point::Iterator(name.text.clone()),
             _ => return Err(wrong()),
         },
     })
@@ -258,22 +266,31 @@ fn counter(
     Ok(Point::Sample)
 }
 
-fn watched(rest: &[Name], wrong: impl Fn() -> Fault) -> Result<Point, Fault> {
+fn watched(rest: &[Name], wrong: impl Fn() -> Fault) -> Result<KernelEvent, Fault> {
     let [address, length, mode] = rest else { return Err(wrong()) };
-    number_of(address)?;
-    if !matches!(number_of(length)?, 1 | 2 | 4 | 8) {
+    let (start, bytes) = (number_of(address)?, number_of(length)?);
+    if !matches!(bytes, 1 | 2 | 4 | 8) {
         let hint = "the processor watches 1, 2, 4 or 8 bytes".to_string();
         return Err(written(length.span, format!("{} bytes cannot be watched", length.text), hint));
     }
+    if !start.is_multiple_of(bytes) {
+        let hint = "the processor watches bytes that begin at a multiple of their number".to_string();
+        let message = format!("{} bytes at {} cannot be watched", length.text, address.text);
+        return Err(written(address.span, message, hint));
+    }
     let mut letters: Vec<char> = mode.text.chars().collect();
     letters.sort_unstable();
-    match letters[..] {
-        ['r'] | ['w'] | ['x'] | ['r', 'w'] => Ok(Point::Sample),
+    let access = match letters[..] {
+        // Of reads alone the processor has no notion.
+        ['r'] | ['r', 'w'] => watch::READ | watch::WRITE,
+        ['w'] => watch::WRITE,
+        ['x'] => watch::EXECUTE,
         _ => {
             let message = format!("`{}` is no mode of a watchpoint", mode.text.escape_debug());
-            Err(written(mode.span, message, "modes are `r`, `w`, `x` and `rw`".to_string()))
+            return Err(written(mode.span, message, "modes are `r`, `w`, `x` and `rw`".to_string()));
         }
-    }
+    };
+    Ok(KernelEvent::Watchpoint { address: start, bytes: bytes as u8, access })
 }
 
 /// What a name of the kernel gives.
@@ -309,9 +326,9 @@ impl Gives {
 
 /// Names that only programs in the kernel have: fewest and most arguments, and what they give.
 const NAMES: &[(&str, (usize, usize), Gives)] = &[
-    ("ctx", (0, 0), Gives::Context),
+    (CTX, (0, 0), Gives::Context),
     ("curtask", (0, 0), Gives::Record("struct task_struct")),
-    ("kaddr", (1, 1), Gives::Number),
+    (KADDR, (1, 1), Gives::Number),
     ("kptr", (1, 1), Gives::Argument),
     (KSTACK, (0, 2), Gives::Stack),
     (KSYM, (1, 1), Gives::Symbol),
@@ -327,12 +344,19 @@ const NAMES: &[(&str, (usize, usize), Gives)] = &[
 ];
 
 /// Names that the lowering asks for.
+pub(crate) const CTX: &str = "ctx";
+pub(crate) const KADDR: &str = "kaddr";
 pub(crate) const KSTACK: &str = "kstack";
 pub(crate) const KSYM: &str = "ksym";
 
 /// Weir's programs in the kernel have the name.
 pub(crate) fn runs(name: &str) -> bool {
-    matches!(name, "curtask" | KSTACK | KSYM)
+    matches!(name, CTX | "curtask" | KSTACK | KSYM) || is_anywhere(name)
+}
+
+/// It is the same at every event, and what calls nobody.
+pub(crate) fn is_anywhere(name: &str) -> bool {
+    matches!(name, KADDR | "kptr" | "uptr")
 }
 
 /// What the name gives, and how many arguments it takes.

@@ -121,8 +121,21 @@ pub fn compile(
 /// Some of the script's probes are the kernel's. Of a text that cannot be read, as far as it can.
 pub fn has_events_of_kernel(file: &SourceFile, world: &dyn World) -> bool {
     let expanded = expand::expand(parse(file).0, file, world);
-    let mut probes = expanded.script.clauses.iter().flat_map(|clause| &clause.probes);
-    probes.any(attach::is_of_kernel)
+    let clauses = &expanded.script.clauses;
+    let mut probes = clauses.iter().flat_map(|clause| &clause.probes);
+    probes.any(attach::is_of_kernel) || clauses.iter().any(names_its_memory)
+}
+
+/// The clause says where the kernel has something.
+fn names_its_memory(clause: &ast::Clause) -> bool {
+    let mut open: Vec<&ast::Expr> = clause.predicate.iter().chain(ast::of_block(&clause.body)).collect();
+    while let Some(expr) = open.pop() {
+        if matches!(&expr.kind, ast::ExprKind::Call { function, .. } if function.text == kernel::KADDR) {
+            return true;
+        }
+        open.extend(ast::children(&expr.kind));
+    }
+    false
 }
 
 /// What [`compile`] says of a text before it writes IR: everything but that a clause is too long.

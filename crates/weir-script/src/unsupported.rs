@@ -37,7 +37,6 @@ const fn row(kind: Kind, name: &'static str, hint: &'static str) -> Unsupported 
 }
 
 const STACKS: &str = "it is of the kernel: the clause of a `tracepoint`, `kprobe` or `profile` has it; `ustack` is the process's";
-const KERNEL_PROBES: &str = "weir traces functions of processes: `uprobe:BINARY:FUNCTION` and `uretprobe:BINARY:FUNCTION`; `--dry-run` checks the rest of a script";
 const IN_KERNEL: &str = "it runs in the kernel: `weir trace` runs it there, without `--engine user`";
 const EVENTS: &str = "weir traces functions of processes, and `interval`, `BEGIN` and `END`";
 const KERNEL: &str = "it is of the kernel, and what weir runs there does not have it";
@@ -57,11 +56,11 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
     row(Kind::Probe, "profile", IN_KERNEL),
     row(Kind::Probe, "software", IN_KERNEL),
     row(Kind::Probe, "hardware", IN_KERNEL),
-    row(Kind::Probe, "watchpoint", KERNEL_PROBES),
-    row(Kind::Probe, "iter", KERNEL_PROBES),
+    row(Kind::Probe, "watchpoint", IN_KERNEL),
+    row(Kind::Probe, "iter", IN_KERNEL),
     row(Kind::Builtin, "args", "name one of its fields: `args.size`"),
     row(Kind::Builtin, "sarg0", "arguments on the stack are not read; there are `arg0` to `arg5`"),
-    row(Kind::Builtin, "ctx", KERNEL),
+    row(Kind::Builtin, "ctx", TASK),
     row(Kind::Builtin, "curtask", TASK),
     row(Kind::Builtin, "ppid", PARENT),
     row(Kind::Builtin, "kstack", STACKS),
@@ -71,8 +70,8 @@ pub(crate) const UNSUPPORTED: &[Unsupported] = &[
         "debugf",
         "it writes to a pipe of the kernel's; use `printf`, or `warnf`, which says where it stands",
     ),
-    row(Kind::Function, "kaddr", KERNEL),
-    row(Kind::Function, "kptr", KERNEL),
+    row(Kind::Function, "kaddr", TASK),
+    row(Kind::Function, "kptr", TASK),
     row(Kind::Function, "ksym", TASK),
     row(Kind::Function, "kstack", STACKS),
     row(Kind::Function, "nsecs_boot", CLOCK),

@@ -1,10 +1,12 @@
 //! Names of the kernel's functions, as `/proc/kallsyms` lists them.
 //!
-//! In: its text. Out: the function that an address is in. Addresses are those of code alone; where the reader may not know them, the kernel
+//! In: its text. Out: the function that an address is in; where a function or a variable is. Where the reader may not know addresses, the kernel
 //! lists zeros, and nothing is known.
 
 use std::fs;
 use std::io;
+
+use crate::pattern;
 
 /// Where the kernel lists them.
 const KALLSYMS: &str = "/proc/kallsyms";
@@ -37,13 +39,7 @@ impl KernelFunctions {
 
     fn of(text: &str) -> KernelFunctions {
         let mut found = KernelFunctions::default();
-        for line in text.lines() {
-            // `ffffffff81000000 T startup_64`, `ffffffffc0000000 t f	[module]`
-            let mut words = line.splitn(3, ' ');
-            let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else {
-                continue;
-            };
-            let address = u64::from_str_radix(address, 16).unwrap_or(0);
+        for (address, kind, name) in text.lines().filter_map(symbol) {
             if address == 0 || !matches!(kind, "t" | "T" | "w" | "W") {
                 continue;
             }
@@ -76,6 +72,43 @@ impl KernelFunctions {
     }
 }
 
+/// Address, kind and name of `ffffffff81000000 T startup_64` or `ffffffffc0000000 t f\t[module]`.
+fn symbol(line: &str) -> Option<(u64, &str, &str)> {
+    let mut words = line.splitn(3, ' ');
+    let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
+    Some((u64::from_str_radix(address, 16).unwrap_or(0), kind, name))
+}
+
+/// Where functions and variables of the running kernel are.
+#[derive(Debug)]
+pub struct KernelSymbols(String);
+
+/// Why a symbol's address is not known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NoAddress {
+    /// There is none of the name; these are near.
+    NoSymbol(Vec<String>),
+    /// The kernel tells it to root alone.
+    Hidden,
+}
+
+impl KernelSymbols {
+    /// Those of the running kernel.
+    pub fn read() -> io::Result<KernelSymbols> {
+        Ok(KernelSymbols(fs::read_to_string(KALLSYMS)?))
+    }
+
+    /// Where this one is; of several the first that is listed.
+    pub fn address(&self, name: &str) -> Result<u64, NoAddress> {
+        let all = || self.0.lines().filter_map(symbol);
+        match all().find(|(_, _, known)| *known == name) {
+            Some((0, ..)) => Err(NoAddress::Hidden),
+            Some((address, ..)) => Ok(address),
+            None => Err(NoAddress::NoSymbol(pattern::near_misses(name, all().map(|(_, _, name)| name)))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +131,15 @@ mod tests {
         check(0xffff_ffff_c000_0010, Some(("of_module", 0x10, Some("ext4"))));
         check(0xffff_ffff_c000_0101, None);
         check(0x1000, None);
+    }
+
+    #[test]
+    fn a_name_is_that_of_a_function_or_a_variable() {
+        let symbols = KernelSymbols(TEXT.to_owned());
+        assert_eq!(symbols.address("data"), Ok(0xffff_ffff_8100_0010));
+        assert_eq!(symbols.address("second"), Ok(0xffff_ffff_8100_0020));
+        assert_eq!(symbols.address("fixed"), Err(NoAddress::Hidden));
+        assert_eq!(symbols.address("secund"), Err(NoAddress::NoSymbol(vec!["second".to_owned()])));
     }
 
     #[test]

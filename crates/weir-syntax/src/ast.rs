@@ -540,7 +540,7 @@ pub fn children(kind: &ExprKind) -> Vec<&Expr> {
 }
 
 /// The expressions of a block's statements, and of the blocks in it.
-fn of_block(block: &Block) -> Vec<&Expr> {
+pub fn of_block(block: &Block) -> Vec<&Expr> {
     let mut found = Vec::new();
     for stmt in &block.stmts {
         match &stmt.kind {

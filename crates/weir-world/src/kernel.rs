@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use weir_ebpf::btf::{self, Btf, KERNEL_BTF, Kind};
 use weir_event::ctype::{Bits, CType, CTypes, Elsewhere, Enum, Member, Record, TypeId};
 use weir_ir::{FoundTracepoint, KERNEL, WorldError};
+use weir_symbols::kallsyms::{KernelSymbols, NoAddress};
 use weir_symbols::{pattern, tracefs};
 
 /// Steps along pointers, arrays and members without names.
@@ -260,6 +261,27 @@ pub(crate) fn functions(
         });
     }
     Ok(found.into_iter().collect())
+}
+
+/// Where the kernel has a function or a variable.
+pub(crate) fn symbol(name: &str) -> Result<u64, WorldError> {
+    let symbols = KernelSymbols::read().map_err(|error| WorldError {
+        message: format!("the kernel's symbols cannot be read: /proc/kallsyms: {error}"),
+        hint: None,
+    })?;
+    symbols.address(name).map_err(|why| match why {
+        NoAddress::Hidden => WorldError {
+            message: format!("where the kernel has `{name}` is hidden"),
+            hint: Some("be root, and set kernel.kptr_restrict to 0 or 1".to_owned()),
+        },
+        NoAddress::NoSymbol(near) => WorldError {
+            message: format!("the kernel has no symbol `{name}`"),
+            hint: Some(match &near[..] {
+                [] => "/proc/kallsyms lists those that there are".to_owned(),
+                near => format!("did you mean {}?", near.join(", ")),
+            }),
+        },
+    })
 }
 
 /// The kernel's types, read when a field is of one of them.

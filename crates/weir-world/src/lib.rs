@@ -492,6 +492,10 @@ impl World for Binaries {
         self.kernel()?.constant(name)
     }
 
+    fn kernel_symbol(&self, name: &str) -> Result<u64, WorldError> {
+        kernel::symbol(name)
+    }
+
     fn cgroup(&self, path: &str) -> Option<u64> {
         let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_dir)?;
         Some(std::os::unix::fs::MetadataExt::ino(&metadata))

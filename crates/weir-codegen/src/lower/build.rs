@@ -58,7 +58,8 @@ impl Lower<'_> {
     /// What the function is given has types that the kernel knows.
     pub(super) fn is_typed(&self) -> bool {
         let Trigger::Kernel { sites } = &self.function.trigger else { return false };
-        matches!(sites.first().map(|site| &site.event), Some(KernelEvent::TypedFunction { .. }))
+        let event = sites.first().map(|site| &site.event);
+        matches!(event, Some(KernelEvent::TypedFunction { .. } | KernelEvent::Iterator { .. }))
     }
 
     pub(super) fn context(&mut self) -> Reg {

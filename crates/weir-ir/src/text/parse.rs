@@ -344,6 +344,12 @@ impl<'a> Parser<'a> {
                 KernelEvent::TypedFunction { name: self.text()?, is_return: self.is_return()? }
             }
             "clock" => KernelEvent::Clock { period_ns: self.number()? },
+            "watchpoint" => KernelEvent::Watchpoint {
+                address: self.number()?,
+                bytes: self.number()?,
+                access: self.number()?,
+            },
+            "iterator" => KernelEvent::Iterator { name: self.text()? },
             other => match CounterKind::ALL.into_iter().find(|kind| kind.name() == other) {
                 Some(kind) => KernelEvent::Counter { kind, config: self.number()?, count: self.number()? },
                 None => return Err(self.error(format!("`{other}` is no event of the kernel"))),

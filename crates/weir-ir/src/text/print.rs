@@ -192,6 +192,10 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
                 KernelEvent::Counter { kind, config, count } => {
                     write!(out, "{} {config} {count}", kind.name())?;
                 }
+                KernelEvent::Watchpoint { address, bytes, access } => {
+                    write!(out, "watchpoint {address} {bytes} {access}")?;
+                }
+                KernelEvent::Iterator { name } => write!(out, "iterator {}", Quoted(name))?,
             }
             writeln!(out, " {cookie}")?;
         }

@@ -4,10 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use anyhow::Context as _;
 use weir_codegen::Compiled;
 use weir_ebpf::elf::ObjectFile;
+use weir_event::kernel::KernelEvent;
 use weir_ir::{KernelSite, Trigger};
-use weir_kernel::{AtEvent, Called, End, Features, Functions, KernelError, Link, Maps, Probe};
+use weir_kernel::{AtEvent, Called, End, Features, Functions, KernelError, Link, Maps, Probe, Walk};
 
 use crate::clock::now_ns;
 use crate::controller::Caller;
@@ -84,11 +86,13 @@ pub(super) struct AtEvents {
     programs: Vec<AtEvent>,
     links: Vec<Link>,
     places: usize,
+    /// Lists that are read.
+    walks: Vec<Walk>,
 }
 
 impl AtEvents {
-    /// Attaches each program to all its places, or none.
-    pub(super) fn attach(compiled: &Compiled, maps: &Maps) -> Result<AtEvents, Failure> {
+    /// Attaches each program to all its places, or none. What is watched is the memory of these processes, if there are any.
+    pub(super) fn attach(compiled: &Compiled, maps: &Maps, processes: &[i32]) -> Result<AtEvents, Failure> {
         let all_sites = compiled.triggers.iter().flat_map(sites_of);
         let functions = Functions::of_kernel(all_sites.map(|site| &site.event));
         let mut all = AtEvents::default();
@@ -96,8 +100,11 @@ impl AtEvents {
             let sites = sites_of(trigger);
             let Some(first) = sites.first() else { continue };
             let mut loaded = AtEvent::load(program, maps, &first.event, &functions)?;
+            for site in sites.iter().filter(|site| matches!(site.event, KernelEvent::Iterator { .. })) {
+                all.walks.push(loaded.walk(&site.event)?);
+            }
             let sites: Vec<_> = sites.iter().map(|site| (&site.event, site.cookie)).collect();
-            all.links.push(loaded.attach(&sites)?);
+            all.links.push(loaded.attach(&sites, processes)?);
             all.places += sites.len();
             all.programs.push(loaded);
         }
@@ -106,6 +113,22 @@ impl AtEvents {
 
     pub(super) fn let_go(&mut self) {
         self.links.clear();
+        self.walks.clear();
+    }
+
+    /// Lists are still to be read.
+    pub(super) fn has_more(&self) -> bool {
+        !self.walks.is_empty()
+    }
+
+    /// Has programs run for some of what is listed, one list after the other.
+    pub(super) fn step(&mut self) -> Result<(), Failure> {
+        if let Some(walk) = self.walks.first_mut()
+            && !walk.step().context("reading an iterator of the kernel").map_err(Failure::Machine)?
+        {
+            self.walks.remove(0);
+        }
+        Ok(())
     }
 
     /// How many places.

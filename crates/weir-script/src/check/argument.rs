@@ -213,6 +213,7 @@ impl Shapes {
             fields: shape.fields,
             kernel_fields: BTreeMap::new(),
             kernel_result: None,
+            kernel_context: weir_event::ctype::CTypes::VOID,
         })
     }
 }

@@ -25,7 +25,7 @@ impl Checker<'_> {
             return Ty::Unknown;
         };
         if let Source::Memory(_) = source {
-            self.in_target("buf", call.span);
+            self.in_memory("buf", call.span);
         }
         let most = self.settings.max_strlen;
         let own = match source {

@@ -373,7 +373,7 @@ impl Checker<'_> {
                 }
             },
         };
-        self.in_target("str", call.span);
+        self.in_memory("str", call.span);
         Ty::Value(Type::Str { bytes })
     }
 

@@ -5,6 +5,7 @@ use weir_event::{MapValue, Type};
 use weir_ir::Builtin;
 use weir_source::{Diagnostic, Span};
 
+use crate::Kernel;
 use crate::ast::{BinaryOp, Expr, ExprKind, MapRef, Name};
 use crate::builtin::{self, Place};
 use crate::check::constant::param_number;
@@ -476,6 +477,13 @@ impl Checker<'_> {
             diagnostic
                 .with_hint("use it in the clause of a `uprobe`, `uretprobe` or `usdt`, and keep it in a map"),
         );
+    }
+
+    /// The same of what is read: what calls nobody reads the kernel's memory, where weir's programs run there.
+    pub(super) fn in_memory(&mut self, name: &str, span: Span) {
+        if self.kernel != Kernel::Runs {
+            self.in_target(name, span);
+        }
     }
 
     /// An error if the clause also runs elsewhere than at returns.

@@ -34,8 +34,8 @@ pub(super) struct Event {
     fields: Option<TypeId>,
     /// What the function returns, which the program is given with what it was given.
     result: Option<Member>,
-    /// The record that `ctx` points to.
-    context: String,
+    /// What `ctx` points to.
+    context: TypeId,
 }
 
 /// `retval` has a meaning there.
@@ -91,6 +91,16 @@ impl Checker<'_> {
 
     /// What a probe has; one for each tracepoint that it means.
     fn events_of(&mut self, written: &str, kind: &'static str, point: &Point, span: Span) -> Vec<Event> {
+        let context = match point {
+            Point::Function { .. } => "struct pt_regs".to_string(),
+            Point::Iterator(name) => format!("struct bpf_iter__{name}"),
+            Point::Sample => "struct bpf_perf_event_data".to_string(),
+            Point::Typed { .. } | Point::Tracepoints(_) | Point::Raw => String::new(),
+        };
+        let context = match context.is_empty() {
+            true => CTypes::VOID,
+            false => self.types.named(&context, None, None),
+        };
         let event = |probe: &str, fields| Event {
             probe: probe.to_string(),
             kind,
@@ -99,12 +109,7 @@ impl Checker<'_> {
             tracepoint: None,
             fields,
             result: None,
-            context: match point {
-                Point::Function { .. } => "struct pt_regs".to_string(),
-                Point::Iterator(name) => format!("struct bpf_iter__{name}"),
-                Point::Sample => "struct bpf_perf_event_data".to_string(),
-                Point::Typed { .. } | Point::Tracepoints(_) | Point::Raw => String::new(),
-            },
+            context,
         };
         let fault =
             |WorldError { message, hint }| Some(Diagnostic { hint, ..Diagnostic::error(span, message) });
@@ -238,10 +243,9 @@ impl Checker<'_> {
             true => [Kind::Builtin, Kind::Function],
             false => [Kind::Function, Kind::Builtin],
         };
-        if self.kernel != Kernel::Runs
-            || !self.kernel_events.contains_key(&self.clause)
-            || !kernel::runs(name)
-        {
+        let is_there = self.kernel_events.contains_key(&self.clause)
+            || kernel::is_anywhere(name) && self.outside.is_some();
+        if self.kernel != Kernel::Runs || !is_there || !kernel::runs(name) {
             self.is_of_kernel(&kinds, name, function.span);
         }
         let types: Vec<Option<Type>> = match gives {
@@ -269,14 +273,30 @@ impl Checker<'_> {
                 ty
             }
             Gives::Context => {
-                let events = self.kernel_events.get(&self.clause);
-                match events.and_then(|events| events.first()).map(|event| event.context.clone()) {
-                    Some(record) if !record.is_empty() => self.pointer_to(&record),
-                    _ => Ty::Value(Type::Pointer(CTypes::VOID)),
-                }
+                let first = self.kernel_events.get(&self.clause).and_then(|events| events.first());
+                Ty::Value(Type::Pointer(first.map_or(CTypes::VOID, |event| event.context)))
             }
+            Gives::Number if name == kernel::KADDR => self.kernel_address(&args[0]),
             _ => gives.ty(self.settings.max_strlen).map_or(Ty::Unknown, Ty::Value),
         })
+    }
+
+    /// `kaddr("name")`
+    fn kernel_address(&mut self, arg: &Expr) -> Ty {
+        let ExprKind::Str(name) = &arg.kind else {
+            self.literal_wanted("kaddr", arg, "such as `kaddr(\"avenrun\")`");
+            return Ty::Value(Type::U64);
+        };
+        if self.kernel == Kernel::Runs && !self.kernel_symbols.contains_key(name) {
+            match self.world.kernel_symbol(name) {
+                Ok(address) => _ = self.kernel_symbols.insert(name.clone(), address),
+                Err(WorldError { message, hint }) => {
+                    self.push(Diagnostic { hint, ..Diagnostic::error(arg.span, message) });
+                    return Ty::Unknown;
+                }
+            }
+        }
+        Ty::Value(Type::U64)
     }
 
     /// It is a name of the kernel's enumerations, in a clause of the kernel.
@@ -320,8 +340,12 @@ impl Checker<'_> {
                 };
                 sites.push(SiteName { probe, func });
                 // Not every kernel gives programs of raw tracepoints an attach cookie, and one of a typed function is of no other.
-                let is_raw =
-                    matches!(event, KernelEvent::RawTracepoint { .. } | KernelEvent::TypedFunction { .. });
+                let is_raw = matches!(
+                    event,
+                    KernelEvent::RawTracepoint { .. }
+                        | KernelEvent::TypedFunction { .. }
+                        | KernelEvent::Iterator { .. }
+                );
                 let same = targets.iter_mut().find(|target| target.takes(event, &fields)).filter(|_| !is_raw);
                 match same {
                     Some(Target { name, trigger: Trigger::Kernel { sites }, .. }) => {
@@ -339,6 +363,7 @@ impl Checker<'_> {
                         fields: BTreeMap::new(),
                         kernel_fields: fields,
                         kernel_result: known.and_then(|known| known.result.clone()),
+                        kernel_context: known.map_or(CTypes::VOID, |known| known.context),
                     }),
                 }
             }

@@ -192,7 +192,7 @@ impl Checker<'_> {
     /// The value of what lies at a place: a number, a pointer, a string, or all of a record or an array.
     pub(super) fn loaded(&mut self, Place { id, is_held }: Place, expr: &Expr) -> Ty {
         if !is_held {
-            self.in_target(&shown(expr), expr.span);
+            self.in_memory(&shown(expr), expr.span);
         }
         let name = self.types.name(id);
         let ty = self.complete(id);
@@ -374,7 +374,7 @@ impl Checker<'_> {
     pub(super) fn raw(&mut self, expr: &Expr) -> Option<Raw> {
         let found = self.operand(expr)?;
         if let Operand::Object(Place { is_held: false, .. }) | Operand::Pointer(_) = found {
-            self.in_target(&shown(expr), expr.span);
+            self.in_memory(&shown(expr), expr.span);
         }
         Some(match found {
             Operand::Object(place) => match self.complete(place.id) {

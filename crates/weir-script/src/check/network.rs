@@ -76,7 +76,7 @@ impl Checker<'_> {
         self.word(name, &args[0], Word::Cgroup)
     }
 
-    fn literal_wanted(&mut self, function: &str, arg: &Expr, hint: &str) {
+    pub(super) fn literal_wanted(&mut self, function: &str, arg: &Expr, hint: &str) {
         if arg.kind != ExprKind::Invalid {
             self.look_over(arg);
             self.error(arg.span, &format!("`{function}` takes a string literal"), hint);

@@ -59,6 +59,12 @@ impl Lowering<'_> {
                 let address = self.expr(&args[0]).value();
                 Operand::one(self.blocks.value(Op::KernelSymbol { address }, Type::Usym), Type::Usym)
             }
+            None if name == kernel::KADDR => {
+                // SANITY: the check wants a name in quotes, and has looked it up.
+                let ExprKind::Str(symbol) = &args[0].kind else { unreachable!("a checked symbol is a text") };
+                self.int(self.checked.kernel_symbols[symbol] as i64, Type::U64)
+            }
+            None if kernel::is_anywhere(name) => self.expr(&args[0]),
             Some(FunctionKind::Str) => self.str(call, args),
             Some(FunctionKind::HasKey) => {
                 let map = self.map_id(&map_arg(&args[0]).name.text);

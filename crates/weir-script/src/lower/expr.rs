@@ -219,6 +219,10 @@ impl Lowering<'_> {
         if name == kernel::KSTACK {
             return self.kstack(&[]);
         }
+        if name == kernel::CTX {
+            let context = self.blocks.value(Op::Builtin(Builtin::Context), Type::U64);
+            return Operand::one(context, Type::Pointer(self.target.kernel_context));
+        }
         if let Some(ty) = self.checked.kernel_types.get(name) {
             return Operand::one(self.blocks.value(Op::Builtin(Builtin::Task), Type::U64), ty.clone());
         }

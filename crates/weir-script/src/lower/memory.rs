@@ -10,6 +10,7 @@ use weir_ir::{BinOp, Builtin, CmpOp, Op, Trigger, Value};
 
 use crate::ast::{BinaryOp, Expr, ExprKind, IntType, TypeName};
 use crate::check::constant;
+use crate::kernel;
 use crate::lower::Lowering;
 use crate::lower::expr::{Operand, part};
 use crate::types;
@@ -184,6 +185,10 @@ impl Lowering<'_> {
                 }
                 _ => (place, false),
             };
+        }
+        if matches!(&expr.kind, ExprKind::Name(name) if name == kernel::CTX) {
+            let ty = self.target.kernel_context;
+            return (self.in_context(Member { name: String::new(), ty, offset: 0, bits: None }), true);
         }
         let operand = self.expr(expr);
         let (ty, is_held) = match operand.ty {

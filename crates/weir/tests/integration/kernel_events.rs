@@ -1,9 +1,11 @@
 //! `--engine kernel` at events that only the kernel sees: tracepoints, time, counters, beside probes of processes in one script.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use testkit::{skip, uprobe};
+use testkit::{skip, uprobe, wait};
 
 /// A command that opens a file once, and the number of that process is that of the command.
 const OPENS: &str = "cat /etc/hostname";
@@ -149,6 +151,11 @@ fn functions_have_registers() {
         OPENS_TWO,
         &["@[/etc/hostname, 0]: 1", "@[/no/such/file, 1]: 1"],
     );
+    check(
+        "kprobe:do_sys_openat2 /pid == cpid/ { @[str(ctx->si), ctx->si == arg1] = count(); }",
+        OPENS,
+        &["@[/etc/hostname, 1]: 1"],
+    );
     // Behind its first instructions, of which there are some.
     assert!(count("kprobe:do_sys_openat2+0 /pid == cpid/ { @ = count(); }", OPENS) >= 1);
 }
@@ -265,6 +272,96 @@ fn without_a_process_a_run_ends_when_the_script_says_so() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("Attaching 2 probes...\n") && said.contains("@: "), "{said}");
+}
+
+/// What weir prints of a script, which ends by itself.
+#[track_caller]
+fn printed_alone(script: &str) -> String {
+    let output = weir(&["-q", "-e", script]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{script}: {said}");
+    assert_eq!(said, "", "{script}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+#[test]
+fn what_the_kernel_lists_is_read_to_its_end() {
+    if !available() {
+        return;
+    }
+    let own = std::process::id();
+    let tasks = printed_alone(&format!(
+        "BEGIN {{ printf(\"begin\\n\"); }} iter:task {{ @all = count(); if (ctx->task->pid == {own}) {{ printf(\"%s %d\\n\", ctx->task->comm, ctx->task->tgid); }} }} END {{ printf(\"end\\n\"); }}"
+    ));
+    let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
+    assert!(tasks.starts_with(&format!("begin\n{} {own}\nend\n", comm.trim_end())), "{tasks}");
+    // Whatever is printed, the ring has room for it: one line for each.
+    let mapped = printed_alone(
+        "iter:task_vma { @ = count(); printf(\"%-200s %lx\\n\", ctx->task->comm, ctx->vma->vm_start); }",
+    );
+    let lines = mapped.lines().filter(|line| line.len() > 200).count();
+    assert!(lines > 20 && mapped.ends_with(&format!("\n@: {lines}")), "{lines} of {mapped}");
+    // A file that this process has open.
+    let path = testkit::paths::fresh("kernel-events", "open");
+    let file = std::fs::File::create(&path).unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+    let found = printed_alone(&format!(
+        "iter:task_file /ctx->task->pid == {own} && ctx->fd == {number}/ {{ printf(\"%s\\n\", str(ctx->file->f_path.dentry->d_name.name)); }}"
+    ));
+    assert_eq!(found, name);
+    let refused = weir(&["-e", "iter:no_such { @ = count(); }"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("iterator of no_such") && refused.status.code() != Some(0), "{said}");
+}
+
+#[test]
+fn memory_that_is_watched_is_seen_to_change_in_every_thread() {
+    if !available() {
+        return;
+    }
+    static WATCHED: AtomicU64 = AtomicU64::new(0);
+    let (address, own) = (WATCHED.as_ptr() as usize, std::process::id());
+    let script = format!(
+        "watchpoint:{address:#x}:8:w {{ @seen++; @[tid == {own}] = count(); if (@seen == 50) {{ exit(); }} }}"
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["-q", "-e", &script, "-p", &own.to_string()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Threads that come later have it too, each once.
+    let ended = wait::until(Duration::from_secs(60), || {
+        std::thread::spawn(|| WATCHED.fetch_add(1, Ordering::Relaxed)).join().unwrap();
+        child.try_wait().unwrap().is_some()
+    });
+    if !ended {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(ended && printed.contains("@[0]: 50\n") && !printed.contains("@[1]"), "{printed}{said}");
+    let fifth: String = (0..5).map(|n| format!("watchpoint:{:#x}:8:w {{ @ = 1; }} ", 4096 + 8 * n)).collect();
+    refused(&fifth, "the processor watches four places at most");
+}
+
+#[test]
+fn symbols_of_the_kernel_have_addresses() {
+    if !available() {
+        return;
+    }
+    let listed = std::fs::read_to_string("/proc/kallsyms").unwrap();
+    let line = listed.lines().find(|line| line.ends_with(" do_exit")).unwrap();
+    let address = u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
+    let printed = printed_alone("BEGIN { printf(\"%lu\\n\", kaddr(\"do_exit\")); exit(); }");
+    assert_eq!(printed, address.to_string());
+    // Not all kernels list what is no function.
+    if listed.lines().any(|line| line.ends_with(" linux_banner")) {
+        let printed = printed_alone("BEGIN { printf(\"%s\\n\", str(kaddr(\"linux_banner\"))); exit(); }");
+        assert!(printed.starts_with("Linux version "), "{printed}");
+    }
+    refused("BEGIN { print(kaddr(\"do_exitt\")); }", "did you mean do_exit");
 }
 
 #[test]

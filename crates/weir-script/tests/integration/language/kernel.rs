@@ -35,7 +35,16 @@ impl World for Kernel {
     }
 
     fn c_type(&self, binary: &str, name: &str, types: &mut CTypes) -> Option<TypeId> {
-        (binary == KERNEL && name == "struct task_struct").then(|| task(types))
+        let record = |types: &mut CTypes| {
+            let (meta, task) = (int(types, 8), task(types));
+            let pointer = types.add(CType::Pointer(task));
+            record(types, name, vec![("meta", meta), ("task", pointer)])
+        };
+        match (binary, name) {
+            (KERNEL, "struct task_struct") => Some(task(types)),
+            (KERNEL, "struct bpf_iter__task") => Some(record(types)),
+            _ => None,
+        }
     }
 
     fn members(&self, place: &Elsewhere, types: &mut CTypes) -> Option<CType> {
@@ -98,6 +107,11 @@ impl World for Kernel {
         let task = task(types);
         let pointer = types.add(CType::Pointer(task));
         Ok((record(types, "args of wake_up", vec![("p", pointer)]), int(types, 4)))
+    }
+
+    fn kernel_symbol(&self, name: &str) -> Result<u64, WorldError> {
+        let known = (name == "seconds").then_some(0xffff_0000);
+        known.ok_or_else(|| WorldError { message: format!("the kernel has no symbol `{name}`"), hint: None })
     }
 
     fn kernel_constant(&self, name: &str) -> Option<i64> {
@@ -172,6 +186,7 @@ fn a_probe_that_is_written_wrongly_says_how_it_is_written() {
     check("software:page_faults { }", &["`page_faults`: `software` has no event `page_faults`"]);
     check("hardware:cycles:many { }", &["`many`: `many` is no number"]);
     check("watchpoint:0x10:3:w { }", &["`3`: 3 bytes cannot be watched"]);
+    check("watchpoint:0x14:8:w { }", &["`0x14`: 8 bytes at 0x14 cannot be watched"]);
     check("watchpoint:0x10:8:rx { }", &["`rx`: `rx` is no mode of a watchpoint"]);
 }
 
@@ -268,6 +283,9 @@ fn probes_of_the_kernel_run_there() {
         ("software:faults", "software 2 100"),
         ("software:cs:7", "software 3 7"),
         ("hardware:cache-misses:1000", "hardware 3 1000"),
+        ("watchpoint:0x1000:8:w", "watchpoint 4096 8 2"),
+        ("w:4096:4:rw", "watchpoint 4096 4 3"),
+        ("iter:task", "iterator \"task\""),
     ] {
         let module = in_kernel(&format!("{probe} /pid == 1/ {{ @[comm, probe, cpu] = count(); }}"));
         assert!(module.contains(" kernel span") && module.contains(&format!("site {site} 0\n")), "{module}");
@@ -280,6 +298,10 @@ fn what_the_kernel_gives_is_read_where_it_lies() {
     assert!(module.contains("= field "), "{module}");
     let module = in_kernel("kprobe:f { @[kstack, ksym(arg0)] = count(); @s[kstack(perf, 5)] = count(); }");
     assert!(module.contains("= kernel_stack perf 5") && module.contains("= kernel_symbol v"), "{module}");
+    let module = in_kernel("iter:task { @[ctx->task->comm] = count(); @c = ctx; }");
+    assert!(module.contains("= field 8 8") && module.contains("= context"), "{module}");
+    let module = in_kernel("interval:s:1 { $a = kaddr(\"seconds\"); print(*($a + 8)); print(kptr($a)); }");
+    assert!(module.contains("int 4294901760"), "{module}");
     let module = in_kernel("rawtracepoint:x { @ = arg2; }");
     assert!(module.contains("= field 16 8"), "{module}");
     // A result lies behind the arguments.
@@ -317,8 +339,10 @@ fn what_weir_only_checks_is_refused_in_the_kernel_too() {
         refused("fentry:ext4:ext4_sync_file { @ = 1; }")[0],
         "the kernel's types (BTF) name no function `ext4:ext4_sync_file`"
     );
-    assert_eq!(refused("iter:task { @ = 1; }"), not_yet("`iter` probes"));
-    assert_eq!(refused("kprobe:f { @ = kaddr(\"x\"); }"), not_yet("the function `kaddr`"));
+    assert_eq!(refused("iter:task:list { @ = 1; }"), not_yet("`iter` probes"));
+    assert_eq!(refused("kprobe:f { @ = kaddr(\"x\"); }"), ["the kernel has no symbol `x`"]);
+    assert_eq!(refused("kprobe:f { $n = 1; @ = kaddr($n); }"), ["`kaddr` takes a string literal"]);
+    assert_eq!(refused("uprobe:libc:malloc { @ = kaddr(\"seconds\"); }"), not_yet("the function `kaddr`"));
     assert_eq!(refused("uprobe:libc:malloc { @[kstack] = count(); }"), not_yet("the builtin `kstack`"));
     assert_eq!(refused("profile:hz:9 { @[func] = count(); }"), not_yet("`func` at a probe of the kernel's"));
     assert_eq!(refused("uprobe:libc:malloc { @ = curtask; }"), not_yet("the builtin `curtask`"));
