@@ -289,6 +289,11 @@ pub(crate) fn is_pattern(written: &str) -> bool {
     written.contains(['*', '?', '['])
 }
 
+/// What it is at is named by a pattern.
+pub(crate) fn is_of_pattern(probe: &Probe) -> bool {
+    probe.parts.last().is_some_and(|part| is_pattern(&part.text))
+}
+
 /// `function+offset` or an address.
 fn instruction(part: &Name) -> Result<Option<PlaceSpec>, Fault> {
     if part.text.starts_with(|c: char| c.is_ascii_digit()) {

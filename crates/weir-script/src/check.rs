@@ -307,6 +307,7 @@ fn attach_all(
     let before = diagnostics.len();
     for clause in &script.clauses {
         let mut attached = Vec::new();
+        let mut of_patterns = Vec::new();
         for (index, probe) in clause.probes.iter().enumerate() {
             if too_many {
                 break;
@@ -340,6 +341,7 @@ fn attach_all(
                 }
                 Err(Fault::Written(diagnostic)) => diagnostics.push(diagnostic),
                 Err(Fault::Missing(diagnostic)) => match settings.missing_probes {
+                    MissingProbes::Error if attach::is_of_pattern(probe) => of_patterns.push(diagnostic),
                     MissingProbes::Error => diagnostics.push(diagnostic),
                     MissingProbes::Warn => {
                         diagnostics.push(Diagnostic { severity: Severity::Warning, ..diagnostic })
@@ -348,6 +350,9 @@ fn attach_all(
                 },
             }
         }
+        // As in bpftrace: what a pattern may mean beside others may also be nothing.
+        let severity = if attached.is_empty() { Severity::Error } else { Severity::Warning };
+        diagnostics.extend(of_patterns.into_iter().map(|diagnostic| Diagnostic { severity, ..diagnostic }));
         all.push(attached);
     }
     attach::leave_out_moved(&mut all);

@@ -240,6 +240,7 @@ pub(crate) fn functions(
     let listed = fs::read_to_string(&path);
     let is_needed = is_typed || listed.is_err();
     let typed = kernel().filter(|_| is_needed && module.is_none()).map(|kernel| kernel.functions(pattern));
+    let is_listed = listed.is_ok();
     let found = match (listed, typed) {
         // Some names are those of several functions.
         (Ok(text), None) => tracefs::functions(&text, module, pattern).into_iter().collect(),
@@ -257,7 +258,12 @@ pub(crate) fn functions(
         let module = module.map_or_else(String::new, |module| format!("{module}:"));
         return Err(WorldError {
             message: format!("the kernel has no function {module}{pattern} that can be traced"),
-            hint: Some(format!("{} has those that there are", path.display())),
+            hint: Some(match is_listed {
+                true => format!("{} has those that there are", path.display()),
+                false => {
+                    "`bpftool btf dump file /sys/kernel/btf/vmlinux` lists those that there are".to_owned()
+                }
+            }),
         });
     }
     Ok(found.into_iter().collect())

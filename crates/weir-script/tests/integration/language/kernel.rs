@@ -206,6 +206,8 @@ fn fields_and_arguments_have_the_types_that_the_kernel_says() {
         "tracepoint:sched:* { @ = args.prev_state; }",
         &["`args.prev_state`: `tracepoint:sched:sched_wakeup` has no field `prev_state`"],
     );
+    check("kprobe:vfs_*, kprobe:no_* { @ = count(); }", &["`kprobe:no_*`: the kernel has no function no_*"]);
+    assert!(in_kernel("kprobe:vfs_*, kprobe:no_* { @ = count(); }").contains("\"vfs_write\""));
     check("tracepoint:sched:* { @ = args.pid; }", &[]);
     check(
         "tracepoint:sched:sched_switch { @ = arg0; }",
