@@ -1,7 +1,7 @@
 //! The command that a run starts: held before it runs, ended with the run.
 
 use nix::sys::signal::Signal;
-use weir_probe::launch::Ended;
+use weir_probe::launch::{Ended, Waiting};
 use weir_probe::{Launched, Target};
 
 use crate::failure::Failure;
@@ -12,9 +12,27 @@ use crate::shared::Shared;
 impl Shared {
     /// The command, held before anything of its own has run.
     pub(super) fn launch(&self, words: &[String]) -> Result<(EndOnFailure, Target), Failure> {
+        let (mut guard, waiting) = self.prepare_command(words)?;
+        let target = self.execute_command(&mut guard, waiting)?;
+        Ok((guard, target))
+    }
+
+    /// The command, which has not executed its program yet.
+    pub(super) fn prepare_command(&self, words: &[String]) -> Result<(EndOnFailure, Waiting), Failure> {
         let search_path = std::env::var_os("PATH");
-        let (launched, exec) = Launched::start(words, search_path.as_deref(), self.mask)?;
-        let mut guard = EndOnFailure { pid: launched.pid(), launched: Some(launched), has_begun: false };
+        let (launched, waiting) = Launched::prepare(words, search_path.as_deref(), self.mask)?;
+        Ok((EndOnFailure { pid: launched.pid(), launched: Some(launched), has_begun: false }, waiting))
+    }
+
+    /// Has it execute its program, and holds it before anything of that has run.
+    pub(super) fn execute_command(
+        &self,
+        guard: &mut EndOnFailure,
+        waiting: Waiting,
+    ) -> Result<Target, Failure> {
+        // SANITY: it is taken when the run ends.
+        let launched = guard.launched.as_mut().expect("a command that waits has not ended");
+        let exec = launched.exec(waiting)?;
         if let Some(left_out) = exec.left_out().filter(|_| !self.given.options.is_quiet()) {
             note!(self.notices, Command, "{left_out}");
         }
@@ -24,7 +42,7 @@ impl Shared {
         // Ended while it is held: let go first, it would run.
         let allowance = self.admit(target.pid(), &self.plan).inspect_err(|_| guard.end())?;
         target.allow(allowance);
-        Ok((guard, target))
+        Ok(target)
     }
 
     /// Asks the command to end; the exit code that passes on how it has ended, if it has by itself.

@@ -171,11 +171,12 @@ pub(super) fn start(
     // The command is held until this is dropped: after it was ended, where the run fails before.
     let mut held = None;
     let mut command = None;
+    let mut waiting = None;
     let mut given = Vec::new();
     if let Some(words) = &options.command {
-        let (guard, target) = shared.launch(words)?;
-        given.push((target.pid(), ()));
-        (command, held) = (Some(guard), Some(target));
+        let (guard, waits) = shared.prepare_command(words)?;
+        given.push((guard.pid(), ()));
+        (command, waiting) = (Some(guard), Some(waits));
     }
     maps.start_clock(compiled, command.as_ref().map(EndOnFailure::pid))?;
     given.extend(shared.subjects.selection.pids.iter().map(|pid| (*pid, ())));
@@ -225,6 +226,10 @@ pub(super) fn start(
     }
     let pids: Vec<i32> = given.iter().map(|(pid, ())| *pid).collect();
     course.events = AtEvents::attach(compiled, &course.maps.maps, &pids)?;
+    // That it is executed is an event itself.
+    if let (Some(command), Some(waiting)) = (&mut command, waiting) {
+        held = Some(shared.execute_command(command, waiting)?);
+    }
     course.is_of_lists = pids.is_empty() && compiled.triggers.iter().all(is_of_list);
     if is_of_all {
         course.of_all = shared.attach_to_all(&mut course.engine)?;
@@ -240,7 +245,7 @@ pub(super) fn start(
     for process in &course.processes {
         course.output.symbols.look(process.pid);
     }
-    drop(held.take());
+    drop(held);
     if let Some(command) = &mut command {
         command.begins();
     }

@@ -56,6 +56,17 @@ impl Launched {
         search_path: Option<&std::ffi::OsStr>,
         mask: SigSet,
     ) -> Result<(Launched, Exec), Error> {
+        let (mut launched, waiting) = Launched::prepare(command, search_path, mask)?;
+        let exec = launched.exec(waiting)?;
+        Ok((launched, exec))
+    }
+
+    /// The same up to where it executes its program.
+    pub fn prepare(
+        command: &[String],
+        search_path: Option<&std::ffi::OsStr>,
+        mask: SigSet,
+    ) -> Result<(Launched, Waiting), Error> {
         let program = command.first().map(String::as_str).unwrap_or_default();
         let failed = |source: io::Error| Error::Spawn { command: program.to_owned(), source };
         let path = find(command, search_path)?;
@@ -85,13 +96,18 @@ impl Launched {
             launched.kill();
             return Err(refused);
         }
+        Ok((launched, Waiting { command: program.to_owned(), go: go_write, error: error_read }))
+    }
+
+    /// Has it execute its program, and stops it before that runs. By the thread that has prepared it.
+    pub fn exec(&mut self, waiting: Waiting) -> Result<Exec, Error> {
+        let Waiting { command, go, error } = waiting;
         // Not by closing it alone: a child that another thread has forked meanwhile holds it open until its own exec, and
         // may wait for this one in the same way. Writing fails only if the child was killed, which is seen below.
-        let _ = nix::unistd::write(&go_write, &[1]);
-        drop(go_write);
-        launched.wait_for_exec(program, error_read)?;
-        let (pid, command) = (pid.as_raw(), program.to_owned());
-        Ok((launched, Exec { pid, command, point: Point::Exec, hold: None, is_taken: false }))
+        let _ = nix::unistd::write(&go, &[1]);
+        drop(go);
+        self.wait_for_exec(&command, error)?;
+        Ok(Exec { pid: self.pid.as_raw(), command, point: Point::Exec, hold: None, is_taken: false })
     }
 
     pub fn pid(&self) -> i32 {
@@ -172,6 +188,14 @@ impl Launched {
             }
         }
     }
+}
+
+/// A process that waits before it executes its program. Dropped, it does, and stops there.
+#[derive(Debug)]
+pub struct Waiting {
+    command: String,
+    go: OwnedFd,
+    error: OwnedFd,
 }
 
 /// What a set-user-ID or set-group-ID program does not get.
