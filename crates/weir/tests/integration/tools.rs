@@ -44,6 +44,8 @@ impl Tracer {
         }
         // What a stripped library does not name is left out by both.
         command.env("BPFTRACE_MISSING_PROBES", "ignore").arg(tool).stdin(Stdio::null());
+        // What cargo has set has loaders look in many folders.
+        command.env_remove("LD_LIBRARY_PATH").env("LC_ALL", "C");
         command
     }
 
@@ -133,6 +135,83 @@ fn check_same<T: PartialEq + std::fmt::Debug>(
     }
     assert_eq!(compared(&printed), compared(&reference), "{printed}\n{reference}");
     printed
+}
+
+/// What the tools of system calls see: one of each, and one that fails.
+const CALLS: &str = "\
+import ctypes, os
+print('workload', os.getpid(), flush=True)
+libc = ctypes.CDLL(None)
+for path in ['/etc/hostname', '/no/such/file']:
+    try: os.close(os.open(path, os.O_RDONLY))
+    except OSError: pass
+    try: os.stat(path)
+    except OSError: pass
+    try: os.statvfs(path)
+    except OSError: pass
+os.kill(os.getpid(), 0)
+try: os.kill(os.getpid(), 200)
+except OSError: pass
+os.setuid(0); os.setresuid(0, 0, 0); libc.setfsuid(0)
+sleep = {'x86_64': 35, 'aarch64': 101}[os.uname().machine]
+libc.syscall(sleep, (ctypes.c_long * 2)(0, 20000000), None)
+os.execv('/bin/echo', ['echo', 'executed'])
+";
+
+/// Of a tool that prints a line for each system call of a process, whose number is in column `process`: these columns differ each time.
+#[track_caller]
+fn check_calls(name: &str, process: usize, differing: &[usize], wanted: &[&str]) {
+    let (Some(tool), Some(python)) = (tool(name), python()) else { return };
+    // tracefs may be elsewhere, or nowhere.
+    if let Err(reason) = testkit::uprobe::mount_tracefs() {
+        return skip::skip("tools-calls", reason.to_string());
+    }
+    let script = file(&format!("{name}.py"), CALLS);
+    let command = format!("{python} -S {}", script.display());
+    // Texts of bpftrace 0.17 end after 63 bytes.
+    let cut = |word: String| word.chars().take(60).collect();
+    let cut_words = |line: Vec<String>| line.into_iter().map(cut).collect();
+    let compared =
+        |text: &str| -> Vec<Vec<String>> { without(text, differing).into_iter().map(cut_words).collect() };
+    let printed = check_same([&tool; 2], &command, Some(process), compared, 1);
+    std::fs::remove_file(script).unwrap();
+    for text in wanted {
+        assert!(printed.contains(text), "{text}: {printed}");
+    }
+}
+
+#[test]
+fn opensnoop() {
+    // Process, and descriptor: what the command inherits has some of them.
+    check_calls("opensnoop", 0, &[0, 2], &["   0 /etc/hostname\n", "  -1   2 /no/such/file\n"]);
+}
+
+#[test]
+fn statsnoop() {
+    check_calls("statsnoop", 0, &[0], &["   0 /etc/hostname\n", "   2 /no/such/file\n"]);
+}
+
+#[test]
+fn killsnoop() {
+    // Time, process, and whom it is for.
+    check_calls("killsnoop", 1, &[0, 1, 4], &["python3          0", " -22\n"]);
+}
+
+#[test]
+fn setuids() {
+    check_calls("setuids", 1, &[0, 1], &["setuid    uid=0 (0)", "setfsuid  uid=0 (prevuid=0)", "suid=0 (0)"]);
+}
+
+#[test]
+fn naptime() {
+    // Time, parent and process.
+    check_calls("naptime", 3, &[0, 1, 2, 3], &[" 0.020\n"]);
+}
+
+#[test]
+fn execsnoop() {
+    // Time and process.
+    check_calls("execsnoop", 1, &[0, 1], &["python3 -S ", " echo executed\n"]);
 }
 
 /// Python's own, by a path without blanks.
