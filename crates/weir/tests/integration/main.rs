@@ -21,6 +21,7 @@ mod fmt;
 mod follow;
 mod imports;
 mod kernel_events;
+mod kernel_tools;
 mod language;
 mod lease;
 mod life;
