@@ -35,7 +35,7 @@ mod maps;
 mod place;
 
 use weir_ebpf::elf::ObjectFile;
-use weir_ebpf::insn::pseudo;
+use weir_ebpf::insn::{alu, class, jmp, pseudo};
 use weir_ebpf::kfunc::Declared;
 use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
@@ -149,6 +149,17 @@ pub fn compile_calling(
     options: &Options,
     callee: Option<&Callee<'_>>,
 ) -> Result<Compiled, CodegenError> {
+    compile_part(module, options, callee, &|_| true)
+}
+
+/// The same for one of several engines: only functions whose numbers `runs` has run there, and the programs of the others do nothing. Of one module
+/// all numbers are the same everywhere: those of programs and maps, and what records name.
+pub fn compile_part(
+    module: &Module,
+    options: &Options,
+    callee: Option<&Callee<'_>>,
+    runs: &dyn Fn(usize) -> bool,
+) -> Result<Compiled, CodegenError> {
     weir_ir::check::check(module).map_err(CodegenError::Invalid)?;
     let ring_bytes = options.ring_bytes;
     if !ring_bytes.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&ring_bytes) {
@@ -163,6 +174,11 @@ pub fn compile_calling(
     }
     let (mut programs, mut zero_bytes, mut scratch_bytes) = (Vec::new(), 0, 0);
     for (index, function) in module.functions.iter().enumerate() {
+        let name = function.name.clone();
+        if !runs(index) {
+            programs.push(Program { name, kind: ProgramKind::Controller, insns: NOTHING.to_vec() });
+            continue;
+        }
         check_records(module, function, ring_bytes)?;
         let beside = match (calls_program(function), callee) {
             (false, _) => 0,
@@ -173,7 +189,7 @@ pub fn compile_calling(
         let (insns, needs) = compile_function(module, index, &maps, stack_max)?;
         zero_bytes = zero_bytes.max(needs.zero_bytes);
         scratch_bytes = scratch_bytes.max(needs.scratch_bytes);
-        programs.push(Program { name: function.name.clone(), kind: kind(&function.trigger), insns });
+        programs.push(Program { name, kind: kind(&function.trigger), insns });
     }
     let mut schema = module.schema.clone();
     for (index, map) in schema.maps.iter_mut().enumerate() {
@@ -205,6 +221,12 @@ pub fn compile_calling(
         declared: module.functions.iter().map(|function| declared::of_function(module, function)).collect(),
     })
 }
+
+/// Gives 0.
+const NOTHING: [Insn; 2] = [
+    Insn { opcode: class::ALU64 | alu::MOV, dst: 0, src: 0, off: 0, imm: 0 },
+    Insn { opcode: class::JMP | jmp::EXIT, dst: 0, src: 0, off: 0, imm: 0 },
+];
 
 fn calls_program(function: &Function) -> bool {
     operations(function).any(|op| *op == weir_ir::Op::CallProgram)

@@ -28,6 +28,7 @@ pub mod limits;
 mod ops;
 pub mod pass;
 pub mod record;
+pub mod sides;
 pub mod text;
 pub mod trigger;
 pub mod world;

@@ -10,13 +10,6 @@ use crate::options::Options;
 use crate::shared::Shared;
 
 impl Shared {
-    /// The command, held before anything of its own has run.
-    pub(super) fn launch(&self, words: &[String]) -> Result<(EndOnFailure, Target), Failure> {
-        let (mut guard, waiting) = self.prepare_command(words)?;
-        let target = self.execute_command(&mut guard, waiting)?;
-        Ok((guard, target))
-    }
-
     /// The command, which has not executed its program yet.
     pub(super) fn prepare_command(&self, words: &[String]) -> Result<(EndOnFailure, Waiting), Failure> {
         let search_path = std::env::var_os("PATH");

@@ -150,7 +150,7 @@ impl Sink for Drain {
         self.held(|state| state.recorder.counts(segment))
     }
 
-    fn end(self: Box<Self>, round: &mut Round<'_>, ending: &Ending<'_>) -> Result<Finished, Failure> {
+    fn end(self: Box<Self>, round: &mut Round<'_>, ending: &mut Ending<'_>) -> Result<Finished, Failure> {
         let (segment, is_quiet) = (round.segment, self.is_quiet);
         let (mut recorder, clock) = self.ended();
         let drain = |recorder: &mut Recorder, is_over| {

@@ -311,7 +311,7 @@ impl Sink for Flight {
         Counts { snapshots: self.taken, has_failed: self.failed > 0, ..Counts::default() }
     }
 
-    fn end(mut self: Box<Self>, round: &mut Round<'_>, _: &Ending<'_>) -> Result<Finished, Failure> {
+    fn end(mut self: Box<Self>, round: &mut Round<'_>, _: &mut Ending<'_>) -> Result<Finished, Failure> {
         let snapshots = self.finish(round.segment, round.clock);
         let (has_failed, is_quiet) = (snapshots.has_failed(), self.is_quiet);
         Ok(Finished {

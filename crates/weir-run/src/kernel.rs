@@ -10,7 +10,10 @@
 //! ([`refuse`]).
 
 mod engine;
+mod half;
 mod places;
+
+pub(crate) use self::half::InKernelHalf;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,6 +29,7 @@ use weir_event::Schema;
 use weir_event::kernel::KernelEvent;
 use weir_ir::{Builtin, Function, Inst, Module, Op, Trigger};
 use weir_kernel::{Features, KernelError, Link, Place, Ring};
+use weir_policy::guard::Guard;
 use weir_policy::policy::Needs;
 use weir_probe::{scan, target};
 use weir_report::{Entry, ProcessCounts};
@@ -37,7 +41,8 @@ use crate::command::EndOnFailure;
 use crate::controller::Controller;
 use crate::course::Course;
 use crate::failure::Failure;
-use crate::kernel::engine::{AtEvents, Engine, InKernel, InKernelCaller};
+use crate::in_kernel::InKernel;
+use crate::kernel::engine::{AtEvents, Engine, InKernelCaller};
 use crate::kernel::places::Places;
 use crate::notice::{NotProbed, Notice, note};
 use crate::options::{Engine as Chosen, Options};
@@ -90,6 +95,27 @@ pub(super) fn refuse(options: &Options, is_recording: bool) -> Result<(), Failur
             named(options),
             asked.join(", "),
             way_out(options)
+        ))),
+    }
+}
+
+/// The same where the rest of the script runs in processes: what would be put into every clause.
+pub(super) fn refuse_of_half(options: &Options) -> Result<(), Failure> {
+    let asked = [(options.filter.is_some(), "--filter"), (options.program.is_some(), "--program")];
+    match asked.iter().find(|(is_asked, _)| *is_asked) {
+        None => Ok(()),
+        Some((_, what)) => {
+            Err(Failure::Refused(anyhow!("{what} is not for events of the kernel: {}", way_out(options))))
+        }
+    }
+}
+
+/// A policy that says which processes may be traced allows no events of all.
+pub(super) fn check_policy(guard: &Guard) -> Result<(), Failure> {
+    match guard.is_free() {
+        true => Ok(()),
+        false => Err(Failure::Refused(anyhow!(
+            "a policy says which processes may be traced, and an event of the kernel's is one of all processes"
         ))),
     }
 }
@@ -167,7 +193,7 @@ pub(super) fn start(
     }
     let (options, compiled) = (&shared.given.options, &shared.plan.compiled);
     let maps = Rc::new(InKernel::create(compiled)?);
-    let caller = InKernelCaller::load(compiled, &maps.maps)?;
+    let caller = InKernelCaller::load(compiled, &maps.maps, &|_| true)?;
     // The command is held until this is dropped: after it was ended, where the run fails before.
     let mut held = None;
     let mut command = None;
@@ -212,17 +238,8 @@ pub(super) fn start(
     course.read_all()?;
     let is_of_all = given.is_empty() && !shared.plan.sites.is_empty();
     let sees_all = is_of_all || compiled.triggers.iter().any(Trigger::is_kernel);
-    if sees_all && !shared.guard.is_free() {
-        return Err(Failure::Refused(anyhow!(
-            "a policy says which processes may be traced, and an event of the kernel's is one of all processes"
-        )));
-    }
-    if options.engine == Chosen::Auto && !options.is_quiet() && !shared.plan.sites.is_empty() {
-        note!(
-            shared.notices,
-            Probes,
-            "some events of the script are the kernel's, which so runs all of it: each hit of a function traps"
-        );
+    if sees_all {
+        check_policy(&shared.guard)?;
     }
     let pids: Vec<i32> = given.iter().map(|(pid, ())| *pid).collect();
     course.events = AtEvents::attach(compiled, &course.maps.maps, &pids)?;

@@ -76,9 +76,11 @@ mod supervision;
 mod watched;
 
 // What comes out.
+mod both;
 mod failure;
 mod gone;
 mod groups;
+mod in_kernel;
 mod notice;
 mod output;
 mod recorded;

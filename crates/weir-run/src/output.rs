@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use weir_codegen::{GLOBAL_NO_KEY, GLOBAL_NO_ROOM, GLOBAL_NO_SCRATCH, GLOBAL_NO_STACK, GLOBAL_NOT_RAISED};
 use weir_event::{MapSchema, PrintTo, Schema};
+use weir_ir::sides::Side;
 use weir_report::{Decoded, Entry, ProcessLine, Records, Report, Summary};
 
+use crate::both::Aside;
 use crate::failure::Failure;
 use crate::local_time;
 use crate::notice::{Notice, Notices};
@@ -61,6 +63,10 @@ pub(crate) struct Output {
     told_lost: Option<Instant>,
     /// How often runs of a clause ended in the loop of that line.
     loops: BTreeMap<(String, u32), u64>,
+    /// Maps that are in the kernel, where the others are not.
+    aside: Option<Aside>,
+    /// Records that its ring had no room for.
+    lost_aside: u64,
 }
 
 impl Output {
@@ -79,7 +85,14 @@ impl Output {
             lost: 0,
             told_lost: None,
             loops: BTreeMap::new(),
+            aside: None,
+            lost_aside: 0,
         }
+    }
+
+    /// The same, with maps that are elsewhere.
+    pub(crate) fn with_aside(self, aside: Option<Aside>) -> Output {
+        Output { aside, ..self }
     }
 
     pub(crate) fn schema(&self) -> &Schema {
@@ -139,6 +152,22 @@ impl Output {
 
     /// Does what a record asks for.
     pub(crate) fn record(&mut self, maps: &dyn Store, bytes: &[u8]) -> Result<(), Failure> {
+        self.record_of(Side::Processes, maps, bytes)
+    }
+
+    /// The same of a record that comes from there.
+    pub(crate) fn record_of(&mut self, side: Side, maps: &dyn Store, bytes: &[u8]) -> Result<(), Failure> {
+        let Some(aside) = self.aside.take() else { return self.done(maps, &|_| (), bytes) };
+        let plan = self.plan.clone();
+        let both = aside.beside(maps, &plan.compiled.schema.maps);
+        both.is_of(side);
+        let done = self.done(&both, &|map| both.is_of_map(map), bytes);
+        self.aside = Some(aside);
+        done
+    }
+
+    /// `is_about`: what follows is about what this map holds.
+    fn done(&mut self, maps: &dyn Store, is_about: &dyn Fn(u32), bytes: &[u8]) -> Result<(), Failure> {
         // What ran between exit() and the end of the run is not printed, as in bpftrace; END's output is.
         if self.phase == Phase::Exited {
             return Ok(());
@@ -191,10 +220,12 @@ impl Output {
             }
             Decoded::PrintValue { value } => self.report.value(&value),
             Decoded::PrintMap { map, top, div } => {
+                is_about(schema.maps[map].map_index);
                 let entries = self.scalars.entries(maps, &schema.maps[map]);
                 self.report.map(schema, map, &entries, top, div, &symbols)
             }
             Decoded::PrintMapKey { map, key } => {
+                is_about(schema.maps[map].map_index);
                 let value = maps.lookup(schema.maps[map].map_index, &key);
                 self.report.map_key(schema, map, &key, value, &symbols)
             }
@@ -229,21 +260,36 @@ impl Output {
         maps: &dyn Store,
         foreign: &dyn Fn(usize) -> Option<Vec<Entry>>,
     ) -> Result<(), Failure> {
-        let scalars = &self.scalars;
-        let entries =
-            &mut |index: usize, map: &MapSchema| foreign(index).unwrap_or_else(|| scalars.entries(maps, map));
-        let done = self.report.print_all(&self.plan.compiled.schema, entries, &self.symbols.over(maps));
+        let (scalars, schema) = (&self.scalars, &self.plan.compiled.schema);
+        let both = self.aside.as_ref().map(|aside| aside.beside(maps, &schema.maps));
+        let maps = both.as_ref().map_or(maps, |both| both as &dyn Store);
+        let entries = &mut |index: usize, map: &MapSchema| {
+            if let Some(both) = &both {
+                both.is_of_map(map.map_index);
+            }
+            foreign(index).unwrap_or_else(|| scalars.entries(maps, map))
+        };
+        let done = self.report.print_all(schema, entries, &self.symbols.over(maps));
         done.map_err(output_failed)
     }
 
     /// What a map of the script holds, by its name.
     pub(crate) fn entries(&self, maps: &dyn Store, name: &str) -> Option<Vec<Entry>> {
         let map = self.schema().maps.iter().find(|map| map.name == name)?;
-        Some(self.scalars.entries(maps, map))
+        Some(self.with_maps(maps, |maps| self.scalars.entries(maps, map)))
+    }
+
+    /// Does something with the maps of both sides, where there are two.
+    pub(crate) fn with_maps<T>(&self, maps: &dyn Store, work: impl FnOnce(&dyn Store) -> T) -> T {
+        match &self.aside {
+            Some(aside) => work(&aside.beside(maps, &self.schema().maps)),
+            None => work(maps),
+        }
     }
 
     /// Says how many records the ring had no room for: at most once a second, unless it is the last time.
     pub(crate) fn tell_lost(&mut self, dropped: u64, is_last: bool) -> Result<(), Failure> {
+        let dropped = dropped + self.lost_aside;
         let is_due = is_last || self.told_lost.is_none_or(|at| at.elapsed() >= LOST_INTERVAL);
         if dropped > self.lost && is_due {
             self.told_lost = Some(Instant::now());
@@ -254,6 +300,11 @@ impl Output {
         Ok(())
     }
 
+    /// The same of a ring that is elsewhere, with its maps: said with the next of these.
+    pub(crate) fn lost_aside(&mut self, maps: &dyn Store) {
+        self.lost_aside = self.no_room(maps);
+    }
+
     /// Records that programs had no room for, where they count them themselves.
     pub(crate) fn no_room(&self, maps: &dyn Store) -> u64 {
         word(&self.globals(maps), GLOBAL_NO_ROOM)
@@ -261,29 +312,26 @@ impl Output {
 
     /// What is left out of the report, with its count: 0 for most.
     pub(crate) fn losses(&self, maps: &dyn Store) -> Vec<(u64, String)> {
-        let globals = self.globals(maps);
-        let mut losses = vec![
-            (
-                self.report.malformed(),
-                "records or map entries did not fit their schema, and are left out".to_owned(),
-            ),
-            (
-                word(&globals, GLOBAL_NO_SCRATCH),
-                "runs found no scratch memory for strings, and are lost".into(),
-            ),
-            (word(&globals, GLOBAL_NOT_RAISED), "values of min or max gave up under contention".into()),
-            (
-                word(&globals, GLOBAL_NO_STACK),
-                "stacks found their places taken by others, and are lost".into(),
-            ),
-            (
-                word(&globals, GLOBAL_NO_KEY),
-                "values did not fit into maps (max_map_keys), or met others there, and are lost".into(),
-            ),
-        ];
+        let mut losses = vec![(
+            self.report.malformed(),
+            "records or map entries did not fit their schema, and are left out".to_owned(),
+        )];
+        losses.extend(self.losses_of(maps).into_iter().map(|(count, what)| (count, what.to_owned())));
         losses.extend(self.cut_loops());
         losses.extend(self.symbols.losses());
         losses
+    }
+
+    /// What programs count themselves, of those with these maps.
+    pub(crate) fn losses_of(&self, maps: &dyn Store) -> [(u64, &'static str); 4] {
+        let globals = self.globals(maps);
+        [
+            (GLOBAL_NO_SCRATCH, "runs found no scratch memory for strings, and are lost"),
+            (GLOBAL_NOT_RAISED, "values of min or max gave up under contention"),
+            (GLOBAL_NO_STACK, "stacks found their places taken by others, and are lost"),
+            (GLOBAL_NO_KEY, "values did not fit into maps (max_map_keys), or met others there, and are lost"),
+        ]
+        .map(|(at, what)| (word(&globals, at), what))
     }
 
     fn cut_loops(&self) -> impl Iterator<Item = (u64, String)> {

@@ -11,6 +11,7 @@ use anyhow::anyhow;
 use weir_codegen::Compiled;
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, ProgramKind, helper};
+use weir_ir::sides::{Conflict, Sides};
 use weir_ir::{MissingProbes, Module};
 use weir_kernel::Features;
 use weir_policy::policy::{Callee, first_call};
@@ -48,6 +49,8 @@ pub(crate) struct Given {
     pub(crate) recording: Option<Recording>,
     /// It runs in the kernel, which has this.
     pub(crate) kernel: Option<Features>,
+    /// Its clauses at events of the kernel run there, and the others in processes.
+    pub(crate) is_split: bool,
     /// What was found of libraries that processes load later.
     pub(crate) later: Later,
 }
@@ -85,6 +88,7 @@ impl Given {
             kernel: match self.kernel {
                 _ if self.options.checks_alone => weir_script::Kernel::Checked,
                 Some(_) => weir_script::Kernel::Runs,
+                None if self.is_split => weir_script::Kernel::Runs,
                 None => weir_script::Kernel::Refused,
             },
             ..weir_script::Options::default()
@@ -135,7 +139,9 @@ impl Given {
         let is_for_kernel = self.kernel.is_some();
         let options = weir_codegen::Options { counts_hits, is_for_kernel, ring_bytes, overwrites, waits_ms };
         let callee = self.decider.as_ref().map(Decider::callee);
-        let (mut compiled, verified) = stages::back(module, &options, callee.as_ref(), &self.source)?;
+        let sides = self.sides(module)?;
+        let runs = |program: usize| sides.as_ref().is_none_or(|sides| !sides.in_kernel[program]);
+        let (mut compiled, verified) = stages::back(module, &options, callee.as_ref(), &runs, &self.source)?;
         // Behind those of the script: what records name stays where it is.
         if self.filter.is_some() || self.recording.is_some() {
             compiled.schema.maps.retain(|map| !filtered::is_of_filter(map));
@@ -144,6 +150,29 @@ impl Given {
             self.decider.as_ref().map_or_else(Vec::new, |decider| decider.schema(compiled.callee_maps)),
         );
         Ok((compiled, verified))
+    }
+
+    /// Which clauses are the kernel's, where it has both kinds.
+    fn sides(&self, module: &Module) -> Result<Option<Sides>, Failure> {
+        let sides = self.is_split.then(|| Sides::of(module)).transpose();
+        // It had sides before, whatever process it is compiled for.
+        sides.map_err(|Conflict { map }| Failure::Bug(anyhow!("{map} is needed on both sides")))
+    }
+
+    /// What of the script runs in the kernel, where the rest does not: as `compiled`, with the same numbers.
+    pub(crate) fn half(&self, module: &Module, compiled: &Compiled) -> Result<Option<Half>, Failure> {
+        let Some(sides) = self.sides(module)? else { return Ok(None) };
+        let ring_bytes = printed_ring_bytes(local::possible_cpus());
+        let counts_hits = self.options.counts_hits;
+        let is_for_kernel = true;
+        let options = weir_codegen::Options { counts_hits, is_for_kernel, ring_bytes, ..Default::default() };
+        let half = weir_codegen::compile_part(module, &options, None, &|program| sides.in_kernel[program]);
+        let half = half.map_err(|error| Failure::Refused(anyhow!(error)))?;
+        let internal = |of: &Compiled| (of.ring, of.globals, of.hits, of.stacks.clone());
+        if half.schema != compiled.schema || internal(&half) != internal(compiled) {
+            return Err(Failure::Bug(anyhow!("the halves of the script have other maps")));
+        }
+        Ok(Some(Half { compiled: half, sides }))
     }
 
     /// What the script means for another process of a run than the one that it was compiled for `first`.
@@ -161,6 +190,12 @@ impl Given {
         let sites = stages::sites(&compiled, missing, world).map_err(Failure::Refused)?;
         Ok(Plan { compiled, verified, sites, missing })
     }
+}
+
+/// What of a script runs in the kernel, where the rest does not.
+pub(crate) struct Half {
+    pub(crate) compiled: Compiled,
+    pub(crate) sides: Sides,
 }
 
 /// What a script means for one process, or for several.

@@ -13,6 +13,7 @@ use nix::sys::signal::SigSet;
 use weir_codegen::Compiled;
 use weir_filter::Dialect;
 use weir_ir::Module;
+use weir_ir::sides::{Conflict, Sides};
 use weir_kernel::Features;
 use weir_policy::guard::Guard;
 use weir_policy::notes;
@@ -26,9 +27,9 @@ use crate::explain::Explained;
 use crate::failure::Failure;
 use crate::flight::Flight;
 use crate::groups::Groups;
-use crate::notice::{About, Notice, Notices};
+use crate::notice::{About, Notice, Notices, note};
 use crate::options::{Engine, Options, RecordOptions, TriggerOptions};
-use crate::plan::{Given, Plan};
+use crate::plan::{Given, Half, Plan};
 use crate::probe_filter::ProbeFilter;
 use crate::recorder::Recorder;
 use crate::recording::{self, Recording};
@@ -99,7 +100,7 @@ pub fn compile(source: &SourceFile, parameters: &[String], notices: &Notices) ->
     let options = weir_script::Options { params: parameters.to_vec(), ..weir_script::Options::default() };
     let module = stages::front(source, &options, &binaries(None)?, &mut warn)?;
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-    Ok(stages::back(&module, &options, None, source)?.0)
+    Ok(stages::back(&module, &options, None, &|_| true, source)?.0)
 }
 
 /// The events that an attach point such as `usdt:./app:provider:name` means.
@@ -144,6 +145,32 @@ pub struct Front {
     began: Instant,
 }
 
+impl Given {
+    /// A script of the kernel that has clauses of processes as well runs on both sides, if each map can be on one, or be added up.
+    fn split(&mut self, subjects: &Subjects, notices: &Notices) -> Result<(), Failure> {
+        // It is compiled again for how it is to run, and what it warns of is said then.
+        let Ok((_, _, module)) = first(self, subjects, &Notices::ignored()) else { return Ok(()) };
+        let is_of_process =
+            |function: &weir_ir::Function| function.trigger.is_probe() && !function.trigger.is_kernel();
+        if !module.functions.iter().any(is_of_process) {
+            return Ok(());
+        }
+        match Sides::of(&module) {
+            Ok(_) => {
+                kernel::refuse_of_half(&self.options)?;
+                (self.kernel, self.is_split) = (None, true);
+            }
+            Err(Conflict { map }) if !self.options.is_quiet() => note!(
+                notices,
+                Probes,
+                "{map} is needed in the kernel and in processes: all of the script runs in the kernel, and each hit of a function traps"
+            ),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+}
+
 impl Front {
     /// Finds the processes, and what the script means for the first of them.
     pub fn new(script: Script, options: Options, notices: Notices) -> Result<Front, Failure> {
@@ -158,9 +185,6 @@ impl Front {
                 weir_script::has_events_of_kernel(&script.source, &places)
             }
         };
-        if is_in_kernel {
-            kernel::refuse(&options, script.recording.is_some())?;
-        }
         if options.command.is_some() && options.names_processes() {
             return Err(Failure::Usage(anyhow!(
                 "a run is of a command that it starts, or of processes, not of both"
@@ -184,11 +208,22 @@ impl Front {
             decider,
             recording,
             kernel,
+            is_split: false,
             later: Later::default(),
         };
+        let mut given = given;
         let subjects = Subjects::find(&given.options)?;
+        if given.options.engine == Engine::Auto && is_in_kernel {
+            given.split(&subjects, &notices)?;
+        }
+        // Of a script that is wrong its faults are said first.
+        let refused = match given.kernel {
+            Some(_) => kernel::refuse(&given.options, given.recording.is_some()),
+            None => Ok(()),
+        };
         let (pid, world, module) = first(&given, &subjects, &notices)?;
-        if is_in_kernel {
+        refused?;
+        if given.kernel.is_some() {
             kernel::check(&module, &given.options)
                 .map_err(|(failure, clause)| failure.at(clause, &given.source))?;
         }
@@ -214,9 +249,10 @@ impl Front {
                 planned: found.elapsed(),
             });
         }
+        let half = self.given.half(&self.module, &compiled)?;
         let plan = Plan { compiled, verified, sites, missing };
         let Front { given, subjects, pid, world, module, notices, clock, .. } = self;
-        Ok(Planned { given, subjects, pid, world, module, plan, notices, clock })
+        Ok(Planned { given, subjects, pid, world, module, plan, half, notices, clock })
     }
 }
 
@@ -228,6 +264,8 @@ pub struct Planned {
     world: Binaries,
     module: Module,
     plan: Plan,
+    /// What runs in the kernel, where the rest does not.
+    half: Option<Half>,
     notices: Notices,
     clock: Option<Clock>,
 }
@@ -256,7 +294,7 @@ impl Planned {
 
     /// Makes all that can fail before a process is touched.
     pub fn ready(self) -> Result<Run, Failure> {
-        let Planned { given, subjects, pid, plan, notices, clock, module, .. } = self;
+        let Planned { given, subjects, pid, plan, half, notices, clock, module, .. } = self;
         if given.options.checks_alone {
             return Err(Failure::Usage(anyhow!("the script was compiled to be checked alone")));
         }
@@ -269,6 +307,9 @@ impl Planned {
                 }
             })?,
             Some(_) => kernel::check_namespace(&given.options)?,
+        }
+        if half.is_some() {
+            kernel::check_namespace(&given.options)?;
         }
         let names_nobody = subjects.selection.is_empty() && given.options.command.is_none();
         let is_for_any = names_nobody && given.kernel.is_none() && given.recording.is_none();
@@ -292,6 +333,9 @@ impl Planned {
         let groups =
             plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);
         let guard = Guard::new(given.options.policy.as_deref(), given.options.budget, run)?;
+        if half.is_some() {
+            kernel::check_policy(&guard)?;
+        }
         let (mut recorder, mut flight) = (None, None);
         let is_quiet = given.options.is_quiet();
         if let Some(recording) = &given.recording {
@@ -306,7 +350,7 @@ impl Planned {
         let mask = SigSet::thread_get_mask().context("the signal mask").map_err(Failure::Machine)?;
         let (after, plan) = (RefCell::default(), Rc::new(plan));
         let shared = Shared { given, plan, subjects, guard, groups, after, mask, notices };
-        Ok(Run { shared: Rc::new(shared), first: pid, recorder, flight, clock })
+        Ok(Run { shared: Rc::new(shared), first: pid, recorder, flight, clock, half })
     }
 }
 
@@ -320,6 +364,8 @@ pub struct Run {
     /// The same where they stay in the rings.
     pub(crate) flight: Option<Flight>,
     pub(crate) clock: Option<Clock>,
+    /// What runs in the kernel, where the rest does not.
+    pub(crate) half: Option<Half>,
 }
 
 impl Run {

@@ -87,11 +87,10 @@ impl Sink for Printed {
         }
     }
 
-    fn end(self: Box<Self>, round: &mut Round<'_>, ending: &Ending<'_>) -> Result<Finished, Failure> {
+    fn end(self: Box<Self>, round: &mut Round<'_>, ending: &mut Ending<'_>) -> Result<Finished, Failure> {
         let (segment, output) = (round.segment, &mut *round.output);
         self.read_rest(segment, output)?;
-        (ending.run_end)()?;
-        output.ends();
+        (ending.run_end)(output)?;
         self.read_rest(segment, output)?;
         if ending.is_over {
             // What END prints may come after a record that is never finished.

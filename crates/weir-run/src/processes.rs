@@ -25,10 +25,12 @@ use crate::costs::Costs;
 use crate::course::Course;
 use crate::drain::Drain;
 use crate::failure::Failure;
+use crate::flight::Flight;
 use crate::intercept::Intercept;
+use crate::kernel::InKernelHalf;
 use crate::notice::{Notice, note};
 use crate::part::Part;
-use crate::plan::Plan;
+use crate::plan::{Half, Plan};
 use crate::prepare::Run;
 use crate::registry::{Registry, STOP_TRIES, names_mapped, since_boot};
 use crate::required::{self, feasible};
@@ -133,7 +135,7 @@ impl InProcesses {
 
 /// Attaches to the processes, or starts the command.
 pub(crate) fn start(run: Run, start: Start) -> Result<InProcesses, Failure> {
-    let Run { shared, first, recorder, flight, mut clock } = run;
+    let Run { shared, first, recorder, flight, mut clock, half } = run;
     if let Some(supervisor) = &start.supervisor {
         shared.after.borrow_mut().extend(supervisor.before());
     }
@@ -141,26 +143,36 @@ pub(crate) fn start(run: Run, start: Start) -> Result<InProcesses, Failure> {
     let mut command = None;
     let late = LateThreads;
     let mut replaced = Vec::new();
-    let opened = match &shared.given.options.command {
-        None => shared.open(first, &mut replaced)?,
-        Some(words) => {
-            let (guard, target) = shared.launch(words)?;
-            command = Some(guard);
+    let mut waiting = None;
+    if let Some(words) = &shared.given.options.command {
+        let (guard, waits) = shared.prepare_command(words)?;
+        (command, waiting) = (Some(guard), Some(waits));
+    }
+    let maps = Arc::new(shared.maps()?);
+    let given = shared.subjects.selection.pids.iter().copied();
+    let pid = command.as_ref().map(EndOnFailure::pid);
+    let all: Vec<i32> = given.chain(pid).collect();
+    // That a command is executed is an event of the kernel's: BEGIN runs before.
+    let begins_first = half.is_some();
+    let begin = || shared.begun(start, flight, half, &maps, &all);
+    let begun = if begins_first { Ok(begin()?) } else { Err(begin) };
+    let opened = match (&mut command, waiting) {
+        (Some(command), Some(waiting)) => {
+            let target = shared.execute_command(command, waiting)?;
             vec![(target.pid(), (Some(target), shared.plan.clone()))]
         }
+        _ => shared.open(first, &mut replaced)?,
     };
     let is_nothing = command.is_none() && shared.subjects.selection.is_empty();
-    let (maps, is_alone) = (Arc::new(shared.maps()?), opened.len() + replaced.len() == 1);
+    let is_alone = opened.len() + replaced.len() == 1;
     let prepared = shared.each(opened, &mut replaced, |pid, (target, plan)| {
         let prepared = target.map(|target| shared.prepare_given(target, &maps, &plan)).transpose()?;
         Ok((pid, (prepared, plan)))
     })?;
-    let mut rounds = shared.rounds(start)?;
-    if let Some(flight) = flight {
-        rounds.read_by(Box::new(flight));
-    }
-    shared.start_clock(&maps, command.as_ref().map(EndOnFailure::pid))?;
-    rounds.begin(&maps)?;
+    let mut rounds = match begun {
+        Ok(rounds) => rounds,
+        Err(begin) => begin()?,
+    };
     if is_nothing {
         rounds.starts(None);
         return Ok(InProcesses { traced: None, rounds, maps, shared, _late: late, command });
@@ -363,6 +375,31 @@ impl Shared {
         globals.update(&0u32.to_le_bytes(), &value, 0).map_err(|error| Failure::Bug(anyhow!("{error}")))
     }
 
+    /// What is done while the targets run, which has begun: BEGIN has run, and what runs in the kernel is attached. The last of these processes is the
+    /// command, if there is one.
+    fn begun(
+        self: &Rc<Self>,
+        start: Start,
+        flight: Option<Flight>,
+        half: Option<Half>,
+        maps: &Segment,
+        processes: &[i32],
+    ) -> Result<Rounds, Failure> {
+        let command = processes.last().copied().filter(|_| self.given.options.command.is_some());
+        let mut rounds = self.rounds(start)?;
+        if let Some(flight) = flight {
+            rounds.read_by(Box::new(flight));
+        }
+        if let Some(half) = half {
+            let (half, aside) = InKernelHalf::load(half, command)?;
+            rounds = rounds.with_half(half, aside);
+        }
+        self.start_clock(maps, command)?;
+        rounds.begin(maps)?;
+        rounds.attach_half(processes)?;
+        Ok(rounds)
+    }
+
     /// What is done while the targets run, and what prints.
     fn rounds(self: &Rc<Self>, start: Start) -> Result<Rounds, Failure> {
         let Start { mut report, view, supervisor } = start;
@@ -401,8 +438,9 @@ impl Shared {
         }
         if !is_quiet {
             let Tally { coverage, pending, processes } = tally;
-            let mut summary =
-                coverage.summary(&self.plan.compiled, segment, &segment.counters(), &pending, processes);
+            let mut summary = rounds.with_maps(segment, |maps| {
+                coverage.summary(&self.plan.compiled, maps, &segment.counters(), &pending, processes)
+            });
             rounds.summary(&mut summary);
             self.report_summary(&summary);
             rounds.print_summary(&summary)?;

@@ -21,9 +21,11 @@ use weir_report::{Entry, ProcessLine, Report, Summary};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
-use crate::controller::{Controller, InWeir};
+use crate::both::Aside;
+use crate::controller::{Caller, Controller, InWeir};
 use crate::failure::Failure;
 use crate::gone::Gone;
+use crate::kernel::InKernelHalf;
 use crate::notice::note;
 use crate::output::Output;
 use crate::part::{Part, Requests, Round};
@@ -31,6 +33,7 @@ use crate::printed::Printed;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::sink::{Ending, READ_INTERVAL, Sink};
+use crate::store::Store;
 use crate::targets::Targets;
 
 /// How often the ring is asked whether somebody who is gone holds it up.
@@ -58,6 +61,8 @@ pub(crate) struct Rounds {
     is_outgrown: bool,
     /// Kept while processes run, if no sink keeps it; the times of records are read off it.
     clock: Option<Clock>,
+    /// What of the script runs in the kernel.
+    half: Option<InKernelHalf>,
 }
 
 impl Rounds {
@@ -81,7 +86,19 @@ impl Rounds {
             skipped: Instant::now(),
             is_outgrown: false,
             clock: None,
+            half: None,
         }
+    }
+
+    /// The same with a half that runs in the kernel, whose maps are those.
+    pub(crate) fn with_half(mut self, half: InKernelHalf, aside: Aside) -> Rounds {
+        self.output = self.output.with_aside(Some(aside));
+        Rounds { half: Some(half), ..self }
+    }
+
+    /// Attaches what runs in the kernel. `processes`: those of the run.
+    pub(crate) fn attach_half(&mut self, processes: &[i32]) -> Result<(), Failure> {
+        self.half.as_mut().map_or(Ok(()), |half| half.attach(processes))
     }
 
     /// From now on records go there.
@@ -92,7 +109,7 @@ impl Rounds {
     /// Runs the BEGIN probes, and does what they ask for.
     pub(crate) fn begin(&mut self, segment: &Segment) -> Result<(), Failure> {
         self.parts.iter_mut().for_each(|part| part.begin(segment, &mut self.requests));
-        self.controller.begin(&in_weir(&self.shared, segment))?;
+        self.controller.begin(&callers(&self.shared, self.half.as_ref(), segment))?;
         self.grow(segment, None);
         self.read(segment)?;
         if self.shared.is_over_after_begin() {
@@ -123,7 +140,7 @@ impl Rounds {
     /// weir was sent the signal that programs wait for.
     pub(crate) fn signalled(&mut self, segment: &Segment) -> Result<(), Failure> {
         match self.output.exit() {
-            None => self.controller.signalled(&in_weir(&self.shared, segment)),
+            None => self.controller.signalled(&callers(&self.shared, self.half.as_ref(), segment)),
             Some(_) => Ok(()),
         }
     }
@@ -143,7 +160,8 @@ impl Rounds {
         is_woken: bool,
     ) -> Result<bool, Failure> {
         if self.output.exit().is_none() {
-            self.controller.run_due_intervals(&in_weir(&self.shared, segment), Instant::now())?;
+            let callers = callers(&self.shared, self.half.as_ref(), segment);
+            self.controller.run_due_intervals(&callers, Instant::now())?;
             self.read(segment)?;
         }
         self.skip_gone(segment);
@@ -194,6 +212,9 @@ impl Rounds {
     }
 
     fn read(&mut self, segment: &Segment) -> Result<(), Failure> {
+        if let Some(half) = &mut self.half {
+            half.read(segment, &mut self.output)?;
+        }
         let (output, clock, requests) = (&mut self.output, self.clock.as_ref(), &mut self.requests);
         self.sink.read(&mut Round { segment, output, clock, traced: None, requests, looks: false })
     }
@@ -246,12 +267,20 @@ impl Rounds {
     pub(crate) fn end(&mut self, segment: &Segment, is_over: bool) -> Result<(), Failure> {
         self.parts.iter_mut().for_each(|part| part.leaves(segment, &mut self.requests));
         self.output.symbols.finish();
-        let (controller, shared) = (&self.controller, &self.shared);
-        let run_end = || controller.end(&in_weir(shared, segment));
+        let (controller, shared, half) = (&self.controller, &self.shared, &mut self.half);
+        if let Some(half) = half {
+            half.let_go();
+            half.read_rest(segment, &mut self.output)?;
+        }
+        let mut run_end = |output: &mut Output| {
+            controller.end(&callers(shared, half.as_ref(), segment))?;
+            output.ends();
+            half.as_mut().map_or(Ok(()), |half| half.read_rest(segment, output))
+        };
         let (output, clock, requests) = (&mut self.output, self.clock.as_ref(), &mut self.requests);
         let mut round = Round { segment, output, clock, traced: None, requests, looks: false };
         let sink = std::mem::replace(&mut self.sink, Box::new(Printed::new(self.shared.clone())));
-        let mut finished = sink.end(&mut round, &Ending { is_over, run_end: &run_end })?;
+        let mut finished = sink.end(&mut round, &mut Ending { is_over, run_end: &mut run_end })?;
         self.report_losses(segment)?;
         if finished.has_failed {
             self.output.exits_with(FAILED);
@@ -266,6 +295,11 @@ impl Rounds {
     /// What a map of the script holds, by its name.
     pub(crate) fn entries(&self, segment: &Segment, map: &str) -> Option<Vec<Entry>> {
         self.output.entries(segment, map)
+    }
+
+    /// Does something with the maps of the run.
+    pub(crate) fn with_maps<T>(&self, segment: &Segment, work: impl FnOnce(&dyn Store) -> T) -> T {
+        self.output.with_maps(segment, work)
     }
 
     /// The last line of the report, with what parts know.
@@ -300,7 +334,11 @@ impl Rounds {
         let until_clock = until_clock.saturating_add(READ_INTERVAL);
         let until =
             [self.until_look(traced), self.sink.until(is_written), until_grown, until_part, until_clock];
-        until.into_iter().chain(until_interval).min().unwrap_or(LOOK_INTERVAL)
+        let until_half = self.half.as_ref().map_or(Duration::MAX, |half| match half.has_more() {
+            true => Duration::ZERO,
+            false => READ_INTERVAL,
+        });
+        until.into_iter().chain(until_interval).chain([until_half]).min().unwrap_or(LOOK_INTERVAL)
     }
 
     /// Descriptors that are readable when a target has ended, has news of its libraries, or waits for weir, or when a part is to look.
@@ -358,6 +396,7 @@ impl Rounds {
             ),
         ];
         losses.extend(self.output.losses(segment));
+        losses.extend(self.half.iter().flat_map(|half| half.losses(&self.output)));
         losses.push((
             counters.prints_dropped,
             "texts of trace_printk are dropped: in a traced process nobody takes them".into(),
@@ -389,6 +428,19 @@ impl Rounds {
     }
 }
 
-fn in_weir<'a>(shared: &'a Shared, segment: &'a Segment) -> InWeir<'a> {
-    InWeir { verified: &shared.plan.verified, segment }
+/// Who runs the programs that are at no place: weir, or the kernel.
+struct Callers<'a> {
+    in_weir: InWeir<'a>,
+    half: Option<&'a InKernelHalf>,
+}
+
+impl Caller for Callers<'_> {
+    fn call(&self, program: usize) -> Result<(), Failure> {
+        let in_kernel = self.half.and_then(|half| half.caller(program));
+        in_kernel.unwrap_or(&self.in_weir).call(program)
+    }
+}
+
+fn callers<'a>(shared: &'a Shared, half: Option<&'a InKernelHalf>, segment: &'a Segment) -> Callers<'a> {
+    Callers { in_weir: InWeir { verified: &shared.plan.verified, segment }, half }
 }

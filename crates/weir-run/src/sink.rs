@@ -10,6 +10,7 @@ use weir_sessions::counts::Counts;
 
 use crate::failure::Failure;
 use crate::notice::Notice;
+use crate::output::Output;
 use crate::part::Round;
 
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
@@ -51,7 +52,7 @@ pub(crate) trait Sink {
         Counts::default()
     }
     /// Takes what is left.
-    fn end(self: Box<Self>, round: &mut Round<'_>, ending: &Ending<'_>) -> Result<Finished, Failure>;
+    fn end(self: Box<Self>, round: &mut Round<'_>, ending: &mut Ending<'_>) -> Result<Finished, Failure>;
 }
 
 /// How a run ends.
@@ -59,7 +60,7 @@ pub(crate) struct Ending<'a> {
     /// Nobody writes to the rings any more.
     pub(crate) is_over: bool,
     /// Runs the END probes.
-    pub(crate) run_end: &'a dyn Fn() -> Result<(), Failure>,
+    pub(crate) run_end: &'a mut dyn FnMut(&mut Output) -> Result<(), Failure>,
 }
 
 /// What came of it.

@@ -31,14 +31,15 @@ pub(crate) fn front(
     Ok(module)
 }
 
-/// Compiles to eBPF and verifies every program. `callee`: what clauses may call; `source`: what spans are in.
+/// Compiles to eBPF and verifies every program. `callee`: what clauses may call; `runs`: which of them run in this engine; `source`: what spans are in.
 pub(crate) fn back(
     module: &Module,
     options: &weir_codegen::Options,
     callee: Option<&Callee<'_>>,
+    runs: &dyn Fn(usize) -> bool,
     source: &SourceFile,
 ) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
-    let compiled = weir_codegen::compile_calling(module, options, callee).map_err(|error| {
+    let compiled = weir_codegen::compile_part(module, options, callee, runs).map_err(|error| {
         let of_clause = |function: &&weir_ir::Function| error.clause() == Some(&function.name);
         let clause = module.functions.iter().find(of_clause).map(|function| function.span);
         let failure = Failure::Refused(anyhow!(error.clone()));
@@ -50,10 +51,11 @@ pub(crate) fn back(
         limits.allow_changes = function.sends_signals();
         weir_verifier::verify(program, &compiled.object.maps, &limits)
     };
-    let programs = compiled.object.programs.iter().zip(&module.functions).zip(&compiled.declared);
+    let programs = compiled.object.programs.iter().zip(&module.functions).zip(&compiled.declared).enumerate();
     // What is given to a program at an event of the kernel's, the kernel's verifier alone knows.
-    let programs = programs.filter(|((_, function), _)| !function.trigger.is_kernel());
-    let verified: Result<Vec<_>, _> = programs.map(verify).collect();
+    let programs =
+        programs.filter(|(number, ((_, function), _))| !function.trigger.is_kernel() || !runs(*number));
+    let verified: Result<Vec<_>, _> = programs.map(|(_, program)| verify(program)).collect();
     let verified = verified.map_err(|rejection| match callee {
         // A program of our own compiler that the verifier refuses is our bug; it does not run all the same.
         None => Failure::Bug(anyhow!("{rejection}")),

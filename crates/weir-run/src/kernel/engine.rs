@@ -1,21 +1,18 @@
-//! What the kernel has of a run: maps, and programs loaded for the ends at which they run.
+//! What the kernel has of a run besides its maps: programs loaded for the ends at which they run.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use anyhow::Context as _;
 use weir_codegen::Compiled;
-use weir_ebpf::elf::ObjectFile;
 use weir_event::kernel::KernelEvent;
 use weir_ir::{KernelSite, Trigger};
 use weir_kernel::{AtEvent, Called, End, Features, Functions, KernelError, Link, Maps, Probe, Walk};
 
-use crate::clock::now_ns;
 use crate::controller::Caller;
 use crate::failure::Failure;
+use crate::in_kernel::InKernel;
 use crate::plan::Plan;
-use crate::store::{Store, globals};
 
 /// A program by its number.
 pub(super) type Numbered = (usize, Probe);
@@ -145,9 +142,14 @@ impl AtEvents {
 pub(super) struct InKernelCaller(BTreeMap<usize, Called>);
 
 impl InKernelCaller {
-    pub(super) fn load(compiled: &Compiled, maps: &Maps) -> Result<InKernelCaller, Failure> {
+    /// Those whose numbers `runs` has run here.
+    pub(super) fn load(
+        compiled: &Compiled,
+        maps: &Maps,
+        runs: &dyn Fn(usize) -> bool,
+    ) -> Result<InKernelCaller, Failure> {
         let programs = compiled.object.programs.iter().zip(&compiled.triggers).enumerate();
-        let of_controller = programs.filter(|(_, (_, trigger))| !trigger.is_probe());
+        let of_controller = programs.filter(|(index, (_, trigger))| !trigger.is_probe() && runs(*index));
         let called: Result<_, KernelError> =
             of_controller.map(|(index, (program, _))| Ok((index, Called::load(program, maps)?))).collect();
         Ok(InKernelCaller(called?))
@@ -157,62 +159,5 @@ impl InKernelCaller {
 impl Caller for InKernelCaller {
     fn call(&self, program: usize) -> Result<(), Failure> {
         Ok(self.0[&program].call()?)
-    }
-}
-
-/// The kernel's maps. The first failure to read or change one is kept, and ends the run.
-#[derive(Debug)]
-pub(super) struct InKernel {
-    pub(super) maps: Maps,
-    failed: RefCell<Option<KernelError>>,
-}
-
-impl InKernel {
-    /// Empty, but for tables of automata.
-    pub(super) fn create(compiled: &Compiled) -> Result<InKernel, Failure> {
-        let mut file = ObjectFile::of(compiled.object.clone());
-        if let Some((map, contents)) = &compiled.automata {
-            file.maps[*map as usize].initial = Some(contents.clone());
-        }
-        let maps = Maps::of(&file)?;
-        Ok(InKernel { maps, failed: RefCell::default() })
-    }
-
-    /// The clock of `elapsed`; and which process the command is.
-    pub(super) fn start_clock(&self, compiled: &Compiled, command: Option<i32>) -> Result<(), Failure> {
-        Ok(self.maps.update(compiled.globals as usize, &[0; 4], &globals(now_ns(), command))?)
-    }
-
-    pub(super) fn check(&self) -> Result<(), Failure> {
-        self.failed.take().map_or(Ok(()), |error| Err(error.into()))
-    }
-
-    fn kept<T: Default>(&self, done: Result<T, KernelError>) -> T {
-        done.unwrap_or_else(|error| {
-            self.failed.borrow_mut().get_or_insert(error);
-            T::default()
-        })
-    }
-}
-
-impl Store for InKernel {
-    fn lookup(&self, map: u32, key: &[u8]) -> Option<Vec<u8>> {
-        self.kept(self.maps.lookup(map as usize, key))
-    }
-
-    fn entries(&self, map: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
-        self.kept(self.maps.entries(map as usize))
-    }
-
-    fn set(&self, map: u32, key: &[u8], value: &[u8]) {
-        self.kept(self.maps.update(map as usize, key, value));
-    }
-
-    fn clear(&self, map: u32) {
-        self.kept(self.maps.clear(map as usize));
-    }
-
-    fn zero(&self, map: u32) {
-        self.kept(self.maps.zero(map as usize));
     }
 }

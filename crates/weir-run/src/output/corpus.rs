@@ -207,7 +207,7 @@ fn found(case: &Case) -> (&'static str, String) {
         Err(other) => panic!("{}: {other:?}", case.name),
     };
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-    let (compiled, verified) = match stages::back(&module, &options, None, &source) {
+    let (compiled, verified) = match stages::back(&module, &options, None, &|_| true, &source) {
         Ok(both) => both,
         Err(Failure::Script(diagnostics)) => return ("error", faults(&source, &diagnostics)),
         Err(Failure::Refused(error)) => return ("error", format!("{error}\n")),

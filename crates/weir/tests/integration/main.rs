@@ -3,6 +3,7 @@
 //! Each test can run in a process of its own, and does in `cargo xtask test`.
 
 mod adversarial;
+mod both_sides;
 mod bpf;
 mod budget;
 mod contexts;

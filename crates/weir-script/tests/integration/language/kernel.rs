@@ -369,3 +369,60 @@ fn a_record_of_the_kernel_is_named_where_a_binary_is_probed() {
         &[],
     );
 }
+
+/// Where the clauses of a script run and its maps are (`k` and `p`, `b` for both), by name; or the map that both sides need.
+#[track_caller]
+fn sides(text: &str, wanted: Result<(&str, &str), &str>) {
+    use weir_ir::sides::{Conflict, Side, Sides};
+    let options = Options { kernel: weir_script::Kernel::Runs, ..Options::default() };
+    let (module, _) =
+        weir_script::compile(&source(text), &options, &Kernel).unwrap_or_else(|faults| panic!("{faults:?}"));
+    let found = Sides::of(&module).map(|Sides { in_kernel, maps }| {
+        let functions: String =
+            in_kernel.iter().map(|is_kernel| if *is_kernel { 'k' } else { 'p' }).collect();
+        let letter = |side: &Side| match side {
+            Side::Processes => 'p',
+            Side::Kernel => 'k',
+            Side::Both => 'b',
+        };
+        (functions, maps.iter().map(letter).collect::<String>())
+    });
+    let wanted = wanted.map(|(functions, maps)| (functions.to_string(), maps.to_string()));
+    assert_eq!(found.map_err(|Conflict { map }| map), wanted.map_err(str::to_string), "{text}");
+}
+
+#[test]
+fn a_map_is_where_the_clauses_are_that_name_it() {
+    sides("kprobe:f { @a = 1; } uprobe:libc:malloc { @b = 1; }", Ok(("kp", "kp")));
+    sides("kprobe:f { @a = 1; } uprobe:libc:malloc { print(@a); }", Ok(("kp", "k")));
+    sides("kprobe:f { @a = 1; } uprobe:libc:malloc { @b = @a; }", Err("@a"));
+    sides("kprobe:f /@b/ { @a = 1; } uprobe:libc:malloc { @b = 1; }", Err("@b"));
+    sides("kprobe:f { @a = count(); } uprobe:libc:malloc { @a = count(); }", Ok(("kp", "b")));
+    sides("kprobe:f { @a[kstack] = count(); } uprobe:libc:malloc { @a[ustack] = count(); }", Err("@a"));
+    sides("kprobe:f { @a[tid] = max(1); } uprobe:libc:malloc { @a[tid] = max(2); }", Ok(("kp", "b")));
+    sides("kprobe:f { @a = tseries(1, 1s, 3); } uprobe:libc:malloc { @a = tseries(1, 1s, 3); }", Err("@a"));
+}
+
+#[test]
+fn a_clause_at_no_place_is_on_the_side_of_its_maps() {
+    sides("BEGIN { @c = 1; } kprobe:f { @a = 1; } uprobe:libc:malloc { @b = 1; }", Ok(("pkp", "pkp")));
+    sides("BEGIN { @a = 1; } kprobe:f { @a = 2; } uprobe:libc:malloc { @b = 1; }", Ok(("kkp", "kp")));
+    sides("BEGIN { @b = 1; } kprobe:f { @a = 2; } uprobe:libc:malloc { @b = 1; }", Ok(("pkp", "pk")));
+    // By way of another map.
+    let text = "interval:s:1 { @c = 1; } END { @c = 2; @a = 1; } kprobe:f { @a = 2; } uprobe:libc:malloc { @b = 1; }";
+    sides(text, Ok(("kkkp", "kkp")));
+    sides("BEGIN { @a = 1; @b = 1; } kprobe:f { @a = 2; } uprobe:libc:malloc { @b = 1; }", Err("@b"));
+    sides(
+        "END { @a = count(); } kprobe:f { @a = count(); } uprobe:libc:malloc { @a = count(); }",
+        Ok(("pkp", "b")),
+    );
+    sides(
+        "END { if (@a > 3) { exit(); } } kprobe:f { @a = count(); } uprobe:libc:malloc { @a = count(); }",
+        Err("@a"),
+    );
+    // Memory that it reads is the kernel's.
+    sides(
+        "BEGIN { print(*kaddr(\"seconds\")); } uprobe:libc:malloc { @b = 1; } kprobe:f { @a = 1; }",
+        Ok(("kpk", "pk")),
+    );
+}

@@ -1,0 +1,172 @@
+//! Which clauses of a script run in processes and which in the kernel, where it has both, and on which side each map is then.
+//!
+//! In: a module. Out: [`Sides`]; or the map that both sides would need at once ([`Conflict`]): there are two maps of each name, one a side, and only
+//! what is added up can be put together when it is printed.
+//!
+//! Clauses at events of the kernel run there, those at functions and static probes in the processes. A clause that is at neither (BEGIN, END,
+//! intervals) runs where the maps are that it names, or where memory is that it reads: in the kernel; else in weir.
+
+use weir_event::{MapSchema, MapValue, Type};
+
+use crate::{Function, MapId, Module, Op, Trigger};
+
+/// Where something is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// In the traced processes, and in weir.
+    Processes,
+    /// In the kernel.
+    Kernel,
+    /// Of a map: one on each side, to be added up.
+    Both,
+}
+
+/// The sides of a module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sides {
+    /// By the numbers of its functions: whether it runs in the kernel.
+    pub in_kernel: Vec<bool>,
+    /// By the numbers of its maps.
+    pub maps: Vec<Side>,
+}
+
+/// A map that both sides need.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conflict {
+    /// Its name.
+    pub map: String,
+}
+
+impl Sides {
+    /// Those of a module.
+    pub fn of(module: &Module) -> Result<Sides, Conflict> {
+        let mut sides = Undecided {
+            module,
+            functions: module.functions.iter().map(side_of).collect(),
+            maps: vec![None; module.schema.maps.len()],
+        };
+        for map in 0..sides.maps.len() {
+            sides.maps[map] = sides.of_map(map)?;
+        }
+        while sides.spread()? {}
+        Ok(Sides {
+            in_kernel: sides.functions.iter().map(|side| *side == Some(Side::Kernel)).collect(),
+            maps: sides.maps.iter().map(|side| side.unwrap_or(Side::Processes)).collect(),
+        })
+    }
+}
+
+/// Where a clause runs whatever it does; none of one that may run on either side.
+fn side_of(function: &Function) -> Option<Side> {
+    match &function.trigger {
+        Trigger::Kernel { .. } => Some(Side::Kernel),
+        Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Asked { .. } => {
+            let reads = ops(function).any(|op| {
+                matches!(
+                    op,
+                    Op::ReadInt { .. } | Op::ReadStr { .. } | Op::ReadBytes { .. } | Op::ReadStrings { .. }
+                )
+            });
+            reads.then_some(Side::Kernel)
+        }
+        Trigger::Uprobe { .. }
+        | Trigger::Uretprobe { .. }
+        | Trigger::Session { .. }
+        | Trigger::Usdt { .. }
+        | Trigger::Filter => Some(Side::Processes),
+    }
+}
+
+fn ops(function: &Function) -> impl Iterator<Item = &Op> {
+    function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op)
+}
+
+/// What a function does with a map.
+fn uses(function: &Function, map: usize) -> impl Iterator<Item = &Op> {
+    ops(function).filter(move |op| op.map() == Some(MapId(map as u32)))
+}
+
+fn only_adds(function: &Function, map: usize) -> bool {
+    uses(function, map).all(|op| matches!(op, Op::Aggregate { .. }))
+}
+
+struct Undecided<'a> {
+    module: &'a Module,
+    functions: Vec<Option<Side>>,
+    maps: Vec<Option<Side>>,
+}
+
+impl Undecided<'_> {
+    /// Where those clauses have a map that can only run on one side.
+    fn of_map(&self, map: usize) -> Result<Option<Side>, Conflict> {
+        let users = || self.module.functions.iter().zip(&self.functions);
+        let has = |wanted: Side| {
+            users().any(|(function, side)| *side == Some(wanted) && uses(function, map).next().is_some())
+        };
+        match (has(Side::Processes), has(Side::Kernel)) {
+            (false, false) => Ok(None),
+            (true, false) => Ok(Some(Side::Processes)),
+            (false, true) => Ok(Some(Side::Kernel)),
+            (true, true) => {
+                let schema = &self.module.schema.maps[map];
+                let adds = users().all(|(function, _)| only_adds(function, map));
+                match adds && is_added_up(schema) && !has_stacks(schema) {
+                    true => Ok(Some(Side::Both)),
+                    false => Err(self.conflict(map)),
+                }
+            }
+        }
+    }
+
+    /// Decides for one clause more, and the maps that it names; false where there is none.
+    fn spread(&mut self) -> Result<bool, Conflict> {
+        for (number, function) in self.module.functions.iter().enumerate() {
+            let mut side = self.functions[number];
+            let used: Vec<usize> =
+                (0..self.maps.len()).filter(|map| uses(function, *map).next().is_some()).collect();
+            for map in &used {
+                match (self.maps[*map], side) {
+                    (None | Some(Side::Both), _) => {}
+                    (of_map, None) => side = of_map,
+                    (of_map, side) if of_map == side => {}
+                    _ => return Err(self.conflict(*map)),
+                }
+            }
+            let new = |map: &usize| self.maps[*map].is_none();
+            let is_new = side.is_some() && (self.functions[number].is_none() || used.iter().any(new));
+            if is_new {
+                self.functions[number] = side;
+                for map in used {
+                    self.maps[map].get_or_insert(side.unwrap_or(Side::Processes));
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn conflict(&self, map: usize) -> Conflict {
+        Conflict { map: self.module.schema.maps[map].name.clone() }
+    }
+}
+
+/// Two values of it make one.
+fn is_added_up(map: &MapSchema) -> bool {
+    match &map.value {
+        MapValue::Plain(_) | MapValue::Tseries { .. } => false,
+        MapValue::Count
+        | MapValue::Sum { .. }
+        | MapValue::Avg { .. }
+        | MapValue::Stats { .. }
+        | MapValue::Min { .. }
+        | MapValue::Max { .. }
+        | MapValue::Hist { .. }
+        | MapValue::Lhist { .. } => true,
+    }
+}
+
+/// Stacks have numbers, which are those of one side.
+fn has_stacks(map: &MapSchema) -> bool {
+    let mut leaves = map.key.iter().flat_map(crate::leaves);
+    leaves.any(|leaf| matches!(leaf, Type::Ustack(_)))
+}

@@ -1,0 +1,97 @@
+//! The half of a script that runs in the kernel while the other runs in the processes: its programs, its maps and its ring.
+//!
+//! In: the script's clauses at events of the kernel's, and on which side each of its maps is ([`Sides`]). Out: what a [`Caller`] and the rounds of a
+//! run need of them, and the maps for [`both`](mod@crate::both). All numbers (of programs, maps, records) are the same on both sides.
+
+use std::rc::Rc;
+
+use weir_codegen::Compiled;
+use weir_ir::sides::{Side, Sides};
+use weir_kernel::Ring;
+
+use crate::both::Aside;
+use crate::controller::Caller;
+use crate::failure::Failure;
+use crate::in_kernel::InKernel;
+use crate::kernel::engine::{AtEvents, InKernelCaller};
+use crate::output::Output;
+use crate::plan::Half;
+use crate::store::Store;
+
+/// Records read in a row before all else is looked at again.
+const RECORDS_PER_ROUND: usize = 4096;
+
+/// What of a script is the kernel's, loaded. Dropped, nothing is left in the kernel.
+pub(crate) struct InKernelHalf {
+    compiled: Compiled,
+    in_kernel: Vec<bool>,
+    events: AtEvents,
+    ring: Ring,
+    caller: InKernelCaller,
+    maps: Rc<InKernel>,
+}
+
+impl InKernelHalf {
+    /// `command`: the process that the run starts.
+    pub(crate) fn load(half: Half, command: Option<i32>) -> Result<(InKernelHalf, Aside), Failure> {
+        let Half { compiled, sides: Sides { in_kernel, maps: sides } } = half;
+        let maps = Rc::new(InKernel::create(&compiled)?);
+        let caller = InKernelCaller::load(&compiled, &maps.maps, &|program| in_kernel[program])?;
+        maps.start_clock(&compiled, command)?;
+        let ring = Ring::open(&maps.maps, compiled.ring as usize)?;
+        let aside = Aside { maps: maps.clone(), sides: sides.into(), hits: compiled.hits };
+        let events = AtEvents::default();
+        Ok((InKernelHalf { compiled, in_kernel, events, ring, caller, maps }, aside))
+    }
+
+    /// Attaches all programs. What is watched is the memory of these processes, if there are any.
+    pub(crate) fn attach(&mut self, processes: &[i32]) -> Result<(), Failure> {
+        self.events = AtEvents::attach(&self.compiled, &self.maps.maps, processes)?;
+        Ok(())
+    }
+
+    /// Who runs a program that is at no place, where the kernel does.
+    pub(crate) fn caller(&self, program: usize) -> Option<&dyn Caller> {
+        self.in_kernel[program].then_some(&self.caller)
+    }
+
+    /// Has programs run for what is listed, and reads what is there, but not for ever; whether that was all. `segment`: the maps of the other side.
+    pub(crate) fn read(&mut self, segment: &dyn Store, output: &mut Output) -> Result<bool, Failure> {
+        if self.events.has_more() {
+            self.events.step()?;
+        }
+        for _ in 0..RECORDS_PER_ROUND {
+            let Some(record) = self.ring.next() else {
+                self.maps.check()?;
+                output.lost_aside(&*self.maps);
+                return Ok(!self.events.has_more());
+            };
+            output.record_of(Side::Kernel, segment, &record)?;
+        }
+        Ok(false)
+    }
+
+    /// There is something to read that nobody has written yet.
+    pub(crate) fn has_more(&self) -> bool {
+        self.events.has_more()
+    }
+
+    /// Takes the programs off their events.
+    pub(crate) fn let_go(&mut self) {
+        self.events.let_go();
+    }
+
+    /// Reads all. No program writes any more.
+    pub(crate) fn read_rest(&mut self, segment: &dyn Store, output: &mut Output) -> Result<(), Failure> {
+        while !self.read(segment, output)? {}
+        Ok(())
+    }
+
+    /// What is left out of the report, with its count.
+    pub(crate) fn losses(&self, output: &Output) -> Vec<(u64, String)> {
+        let of_maps = output.losses_of(&*self.maps).into_iter();
+        let in_kernel = |(count, what): (u64, &str)| (count, format!("{what} (in the kernel)"));
+        let missed = "hits came while another program ran on their CPU, and were missed";
+        of_maps.chain([(self.events.missed(), missed)]).map(in_kernel).collect()
+    }
+}

@@ -1,0 +1,183 @@
+//! Scripts with events of the kernel and probes of processes: the former run in the kernel, the latter in the processes, and what they print is one.
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use testkit::{skip, uprobe, wait};
+
+/// A command that opens this file once.
+const OPENS: &str = "cat /etc/hostname";
+
+fn available() -> bool {
+    let kernel = testkit::kernel::available().map_err(|reason| reason.to_string());
+    let ready = kernel.and_then(|()| uprobe::mount_tracefs().map_err(|reason| reason.to_string()));
+    ready.map_err(|reason| skip::skip("both-sides", reason)).is_ok()
+}
+
+fn weir(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap()
+}
+
+/// What a script prints of a command, which has nothing else to say.
+#[track_caller]
+fn printed(script: &str, command: &str) -> String {
+    let output = weir(&["-e", script, "-c", command]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), &said[..]), (Some(0), ""), "{script}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn check(script: &str, wanted: &[&str]) {
+    let printed = printed(script, OPENS);
+    for line in wanted {
+        assert!(printed.lines().any(|found| found == *line), "{script}: no line {line:?} in {printed:?}");
+    }
+}
+
+#[test]
+fn each_clause_runs_where_its_events_are() {
+    if !available() {
+        return;
+    }
+    check(
+        "uprobe:libc:setlocale { @locale[comm] = count(); printf(\"user %d\\n\", pid == cpid); } \
+         tracepoint:syscalls:sys_enter_openat /pid == cpid/ { @[str(args.filename)] = count(); } \
+         tracepoint:sched:sched_process_exec /pid == cpid/ { printf(\"kernel %s\\n\", comm); }",
+        &["@locale[cat]: 1", "@[/etc/hostname]: 1", "user 1", "kernel cat"],
+    );
+}
+
+#[test]
+fn what_both_sides_count_is_added_up_when_it_is_printed() {
+    if !available() {
+        return;
+    }
+    // A process's exec is seen once, as is its call.
+    let script = "uprobe:libc:setlocale { @n = count(); @sum = sum(40); @least = min(3); @most = max(3); @h = hist(4); @by[\"user\"] = count(); @by[comm] = count(); } \
+         tracepoint:sched:sched_process_exec /pid == cpid/ { @n = count(); @sum = sum(2); @least = min(5); @most = max(5); @h = hist(4); @by[\"kernel\"] = count(); @by[comm] = count(); }";
+    let wanted =
+        ["@n: 2", "@sum: 42", "@least: 3", "@most: 5", "@by[user]: 1", "@by[kernel]: 1", "@by[cat]: 2"];
+    check(script, &wanted);
+    assert!(printed(script, OPENS).contains("[4, 8)                 2 |"));
+    // Also while it runs, and nothing is left of what is cleared.
+    let script = "uprobe:libc:setlocale { @n = count(); } tracepoint:sched:sched_process_exec /pid == cpid/ { @n = count(); } \
+         uprobe:libc:fclose /@done != 1/ { @done = 1; print(@n); clear(@n); }";
+    let printed = printed(script, OPENS);
+    assert!(printed.contains("@n: 2\n") && printed.matches("@n").count() == 1, "{printed}");
+}
+
+#[test]
+fn clauses_that_are_at_no_place_run_where_their_maps_are() {
+    if !available() {
+        return;
+    }
+    check(
+        "BEGIN { @user = 1; } BEGIN { @kernel = 10; } BEGIN { printf(\"begins\\n\"); } \
+         uprobe:libc:setlocale { @user += 1; } \
+         tracepoint:sched:sched_process_exec /pid == cpid/ { @kernel += 1; } \
+         END { printf(\"user %d\\n\", @user); } END { printf(\"kernel %d\\n\", @kernel); }",
+        &["begins", "user 2", "kernel 11", "@user: 2", "@kernel: 11"],
+    );
+}
+
+#[test]
+fn stacks_of_each_side_have_the_names_of_that_side() {
+    if !available() {
+        return;
+    }
+    let printed = printed(
+        "uprobe:libc:setlocale { @u[ustack(1)] = count(); print(ustack(1)); } \
+         tracepoint:sched:sched_process_exec /pid == cpid/ { @k[kstack(3)] = count(); @three[kstack(1)] = count(); print(kstack(1)); }",
+        OPENS,
+    );
+    assert!(printed.contains("@u[\n    setlocale+0\n]: 1\n"), "{printed}");
+    assert!(printed.contains("@k[\n    ") && printed.contains("bprm_execve+"), "{printed}");
+    assert!(!printed.contains("    0x"), "{printed}");
+}
+
+/// What one side writes the other reads: there are no such maps yet, and the whole script is the kernel's.
+#[test]
+fn a_map_that_both_sides_need_has_the_script_run_in_the_kernel() {
+    if !available() {
+        return;
+    }
+    let script = "uprobe:libc:setlocale /pid == cpid/ { @seen[tid] = 1; } \
+         tracepoint:syscalls:sys_enter_openat /@seen[tid]/ { @after[str(args.filename)] = count(); }";
+    let output = weir(&["-e", script, "-c", OPENS]);
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(printed.contains("@after[/etc/hostname]: 1\n"), "{printed}{said}");
+    assert!(said.contains("@seen is needed in the kernel and in processes"), "{said}");
+    // With what the kernel does not do.
+    let output = weir(&["--follow", "-e", script, "-c", OPENS]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("not --follow") && output.status.code() != Some(0), "{said}");
+}
+
+#[test]
+fn processes_that_come_later_are_probed_as_without_the_kernels_events() {
+    if !available() {
+        return;
+    }
+    let script = "uprobe:libc:setlocale { @[comm] = count(); } tracepoint:sched:sched_process_exec { @exec[comm] = count(); }";
+    let output =
+        weir(&["--follow", "-e", script, "-c", "sh -c 'cat /etc/hostname; cat /etc/hostname; true'"]);
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(printed.contains("@[cat]: 2\n") && printed.contains("@exec[cat]: "), "{printed}{said}");
+}
+
+#[test]
+fn a_list_is_read_beside_processes() {
+    if !available() {
+        return;
+    }
+    let own = std::process::id();
+    let script = format!(
+        "iter:task /ctx->task->pid == {own}/ {{ @listed = count(); }} uprobe:libc:setlocale {{ @ = count(); }}"
+    );
+    check(&script, &["@listed: 1", "@: 1"]);
+}
+
+#[test]
+fn what_would_be_put_into_every_clause_is_refused() {
+    if !available() {
+        return;
+    }
+    let script = "uprobe:libc:setlocale { @ = count(); } tracepoint:sched:sched_switch { @n = count(); }";
+    let output = weir(&["--filter", "pid == 1", "-e", script, "-c", OPENS]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("--filter is not for events of the kernel") && output.status.code() != Some(0),
+        "{said}"
+    );
+}
+
+/// The kernel has no programs of weir's any more when it was killed.
+#[test]
+fn nothing_is_left_in_the_kernel_after_a_kill() {
+    if !available() {
+        return;
+    }
+    let name = format!("t{}", std::process::id() % 100_000);
+    let script = format!(
+        "BEGIN {{ printf(\"begins\\n\"); }} tracepoint:sched:sched_switch {{ @{name} = count(); }} uprobe:libc:setlocale {{ @ = count(); }}"
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["-q", "-e", &script, "-c", "sleep 20"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let maps = || {
+        let listed = Command::new("bpftool").args(["map", "show"]).output().ok()?;
+        Some(String::from_utf8_lossy(&listed.stdout).contains(&name))
+    };
+    let is_there = wait::until(Duration::from_secs(30), || maps() != Some(false));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    if maps().is_none() {
+        return skip::skip("bpftool", "it lists what the kernel has");
+    }
+    assert!(is_there);
+    assert!(wait::until(Duration::from_secs(30), || maps() == Some(false)), "a map is left");
+}
