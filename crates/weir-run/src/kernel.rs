@@ -243,11 +243,14 @@ pub(super) fn start(
     }
     let pids: Vec<i32> = given.iter().map(|(pid, ())| *pid).collect();
     course.events = AtEvents::attach(compiled, &course.maps.maps, &pids)?;
+    course.is_of_lists = pids.is_empty() && compiled.triggers.iter().all(is_of_list);
+    if !course.is_of_lists {
+        course.read_lists()?;
+    }
     // That it is executed is an event itself.
     if let (Some(command), Some(waiting)) = (&mut command, waiting) {
         held = Some(shared.execute_command(command, waiting)?);
     }
-    course.is_of_lists = pids.is_empty() && compiled.triggers.iter().all(is_of_list);
     if is_of_all {
         course.of_all = shared.attach_to_all(&mut course.engine)?;
     }
@@ -714,6 +717,15 @@ impl InKernelCourse {
         }
         self.output.flush()?;
         Ok(false)
+    }
+
+    /// Reads what is listed now, while the command is held.
+    fn read_lists(&mut self) -> Result<(), Failure> {
+        while self.events.has_more() {
+            self.events.step()?;
+            self.read_all()?;
+        }
+        Ok(())
     }
 
     /// Reads all. No program writes any more.

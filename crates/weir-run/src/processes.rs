@@ -396,7 +396,7 @@ impl Shared {
         }
         self.start_clock(maps, command)?;
         rounds.begin(maps)?;
-        rounds.attach_half(processes)?;
+        rounds.attach_half(maps, processes)?;
         Ok(rounds)
     }
 

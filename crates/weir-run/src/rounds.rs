@@ -96,9 +96,11 @@ impl Rounds {
         Rounds { half: Some(half), ..self }
     }
 
-    /// Attaches what runs in the kernel. `processes`: those of the run.
-    pub(crate) fn attach_half(&mut self, processes: &[i32]) -> Result<(), Failure> {
-        self.half.as_mut().map_or(Ok(()), |half| half.attach(processes))
+    /// Attaches what runs in the kernel, and reads what it lists. `processes`: those of the run.
+    pub(crate) fn attach_half(&mut self, segment: &Segment, processes: &[i32]) -> Result<(), Failure> {
+        let Some(half) = &mut self.half else { return Ok(()) };
+        half.attach(processes)?;
+        half.read_lists(segment, &mut self.output)
     }
 
     /// From now on records go there.
@@ -334,10 +336,7 @@ impl Rounds {
         let until_clock = until_clock.saturating_add(READ_INTERVAL);
         let until =
             [self.until_look(traced), self.sink.until(is_written), until_grown, until_part, until_clock];
-        let until_half = self.half.as_ref().map_or(Duration::MAX, |half| match half.has_more() {
-            true => Duration::ZERO,
-            false => READ_INTERVAL,
-        });
+        let until_half = if self.half.is_some() { READ_INTERVAL } else { Duration::MAX };
         until.into_iter().chain(until_interval).chain([until_half]).min().unwrap_or(LOOK_INTERVAL)
     }
 

@@ -55,25 +55,26 @@ impl InKernelHalf {
         self.in_kernel[program].then_some(&self.caller)
     }
 
-    /// Has programs run for what is listed, and reads what is there, but not for ever; whether that was all. `segment`: the maps of the other side.
-    pub(crate) fn read(&mut self, segment: &dyn Store, output: &mut Output) -> Result<bool, Failure> {
-        if self.events.has_more() {
+    /// Has programs run for what is listed, and reads what they write.
+    pub(crate) fn read_lists(&mut self, segment: &dyn Store, output: &mut Output) -> Result<(), Failure> {
+        while self.events.has_more() {
             self.events.step()?;
+            self.read(segment, output)?;
         }
+        Ok(())
+    }
+
+    /// Reads what is there, but not for ever; whether that was all. `segment`: the maps of the other side.
+    pub(crate) fn read(&mut self, segment: &dyn Store, output: &mut Output) -> Result<bool, Failure> {
         for _ in 0..RECORDS_PER_ROUND {
             let Some(record) = self.ring.next() else {
                 self.maps.check()?;
                 output.lost_aside(&*self.maps);
-                return Ok(!self.events.has_more());
+                return Ok(true);
             };
             output.record_of(Side::Kernel, segment, &record)?;
         }
         Ok(false)
-    }
-
-    /// There is something to read that nobody has written yet.
-    pub(crate) fn has_more(&self) -> bool {
-        self.events.has_more()
     }
 
     /// Takes the programs off their events.

@@ -90,7 +90,7 @@ fn scripts_are_text_and_may_begin_with_a_byte_order_mark() {
 
 #[test]
 fn what_is_not_supported_yet_says_so() {
-    check(&["trace", "-e", "iter:task { @ = count(); }"], REFUSED, &["<-e>:1:1", "iter"]);
+    check(&["trace", "-e", "iter:task:list { @ = count(); }"], REFUSED, &["<-e>:1:1", "iter"]);
 }
 
 /// More processes than are traced unasked map the binary.
