@@ -34,7 +34,11 @@ pub(crate) struct InKernelHalf {
 impl InKernelHalf {
     /// `command`: the process that the run starts.
     pub(crate) fn load(half: Half, command: Option<i32>) -> Result<(InKernelHalf, Aside), Failure> {
-        let Half { compiled, sides: Sides { in_kernel, maps: sides } } = half;
+        let Half { mut compiled, sides: Sides { in_kernel, maps: sides } } = half;
+        // The kernel takes the memory of all entries at once, and nobody asks these for any.
+        let elsewhere =
+            compiled.object.maps.iter_mut().zip(&sides).filter(|(_, side)| **side == Side::Processes);
+        elsewhere.for_each(|(map, _)| map.max_entries = 1);
         let maps = Rc::new(InKernel::create(&compiled)?);
         let caller = InKernelCaller::load(&compiled, &maps.maps, &|program| in_kernel[program])?;
         maps.start_clock(&compiled, command)?;

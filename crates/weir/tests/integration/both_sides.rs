@@ -3,6 +3,7 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use testkit::target::{self, Source};
 use testkit::{skip, uprobe, wait};
 
 /// A command that opens this file once.
@@ -150,6 +151,67 @@ fn what_would_be_put_into_every_clause_is_refused() {
         said.contains("--filter is not for events of the kernel") && output.status.code() != Some(0),
         "{said}"
     );
+}
+
+/// Eight threads, each with 20,000 calls and 2,000 system calls.
+const BUSY: &str = "#include <pthread.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
+    __attribute__((noinline)) void hit(int i) { __asm__ volatile(\"nop; nop; nop; nop; nop; nop\" :: \"r\"(i) : \"memory\"); }\n\
+    static void *work(void *unused) { for (int i = 0; i < 20000; i++) { hit(i); if (i % 10 == 0) syscall(SYS_getppid); } return unused; }\n\
+    int main(void) { pthread_t all[8]; for (int i = 0; i < 8; i++) pthread_create(&all[i], 0, work, 0);\n\
+    for (int i = 0; i < 8; i++) pthread_join(all[i], 0); return 0; }\n";
+
+#[test]
+fn no_count_is_lost_under_threads_of_both_sides() {
+    if !available() {
+        return;
+    }
+    let program = target::build("both-sides", Source::Text(BUSY), &["-O1", "-pthread"]);
+    let script = format!(
+        "uprobe:{}:hit {{ @all = count(); @by[tid] = count(); @user = sum(arg0); }} \
+         tracepoint:syscalls:sys_enter_getppid /pid == cpid/ {{ @all = count(); @by[tid] = count(); @kernel[tid] = count(); }}",
+        program.display()
+    );
+    let printed = printed(&script, &program.display().to_string());
+    let sum = |map: &str| -> (usize, u64) {
+        let counts = printed.lines().filter(|line| line.starts_with(&format!("{map}[")));
+        let counts: Vec<u64> = counts.filter_map(|line| line.rsplit_once(": ")?.1.parse().ok()).collect();
+        (counts.len(), counts.iter().sum())
+    };
+    assert_eq!((sum("@by"), sum("@kernel")), ((8, 176_000), (8, 16_000)), "{printed}");
+    assert!(printed.contains("@all: 176000\n"), "{printed}");
+    assert!(printed.contains(&format!("@user: {}\n", 8_u64 * (0..20_000).sum::<u64>())), "{printed}");
+}
+
+/// What needs rights says which; what needs none runs.
+#[test]
+fn without_rights_the_kernels_half_names_what_is_missing() {
+    if !available() || !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    // For everybody to read.
+    let folder = std::env::temp_dir().join(format!("weir-both-sides-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let copy = folder.join("weir");
+    std::fs::copy(env!("CARGO_BIN_EXE_weir"), &copy).unwrap();
+    let unprivileged = |script: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
+        let output = command.args(["-e", script, "-c", OPENS]).current_dir("/").output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = unprivileged("uprobe:libc:setlocale { @ = count(); }");
+    assert_eq!((code, &said[..]), (Some(0), ""));
+    for script in [
+        "software:page-faults:1 { @ = count(); }",
+        "uprobe:libc:setlocale { @u = count(); } software:page-faults:1 { @ = count(); }",
+        "iter:task { @ = count(); }",
+    ] {
+        let (code, said) = unprivileged(script);
+        assert!(code == Some(3) && said.contains("needs root, or CAP_BPF"), "{script}: {said}");
+    }
+    let (code, said) = unprivileged("tracepoint:sched:sched_switch { @ = count(); }");
+    assert!(code != Some(0) && said.contains("be root"), "{said}");
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 /// The kernel has no programs of weir's any more when it was killed.
