@@ -332,7 +332,8 @@ fn kind(trigger: &Trigger) -> ProgramKind {
             Some(
                 KernelEvent::Tracepoint { .. }
                 | KernelEvent::RawTracepoint { .. }
-                | KernelEvent::TypedFunction { .. },
+                | KernelEvent::TypedFunction { .. }
+                | KernelEvent::Iterator { .. },
             ) => ProgramKind::Tracepoint,
             _ => ProgramKind::Probe,
         },

@@ -30,6 +30,11 @@ pub enum KernelEvent {
         /// Where it has returned.
         is_return: bool,
     },
+    /// Where one of the kernel's functions begins, and again where the same call has returned; the two runs share a word.
+    Call {
+        /// As the kernel lists it.
+        name: String,
+    },
     /// Where one of the kernel's functions begins or returns, whose parameters and result BTF describes.
     TypedFunction {
         /// As BTF has it.
@@ -83,7 +88,7 @@ impl KernelEvent {
         match self {
             KernelEvent::Tracepoint { .. } => "tracepoint",
             KernelEvent::RawTracepoint { .. } => "rawtracepoint",
-            KernelEvent::Function { is_return: false, .. } => "kprobe",
+            KernelEvent::Function { is_return: false, .. } | KernelEvent::Call { .. } => "kprobe",
             KernelEvent::Function { is_return: true, .. } => "kretprobe",
             KernelEvent::TypedFunction { is_return: false, .. } => "fentry",
             KernelEvent::TypedFunction { is_return: true, .. } => "fexit",

@@ -768,9 +768,9 @@ impl<'a> FunctionCheck<'a> {
     }
 
     fn want_session(&self) -> Result<(), String> {
-        match self.function.trigger {
-            Trigger::Session { .. } => Ok(()),
-            _ => Err("only a session has a cookie and a return".into()),
+        match self.function.trigger.is_session() {
+            true => Ok(()),
+            false => Err("only a session has a cookie and a return".into()),
         }
     }
 

@@ -146,6 +146,18 @@ impl Trigger {
         !matches!(self, Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Asked { .. })
     }
 
+    /// It is at both ends of calls: [`Builtin::IsReturn`] says at which, and both have one cookie.
+    pub fn is_session(&self) -> bool {
+        match self {
+            Trigger::Session { .. } => true,
+            Trigger::Kernel { sites } => {
+                let mut sites = sites.iter();
+                sites.any(|site| matches!(site.event, weir_event::kernel::KernelEvent::Call { .. }))
+            }
+            _ => false,
+        }
+    }
+
     /// It is at an event of the kernel's.
     pub fn is_kernel(&self) -> bool {
         matches!(self, Trigger::Kernel { .. })

@@ -27,9 +27,10 @@ use crate::{Module, SiteSpec};
 const ROUNDS_MAX: usize = 8;
 
 /// Makes sessions of clauses at the two ends of a call where that means the same, in a module that was optimised; what
-/// follows from it is done too. `keeps`: whether calls of the function can keep something until they return.
-pub fn fuse(module: &mut Module, keeps: &dyn Fn(&SiteSpec) -> bool) {
-    if session::run(module, keeps) {
+/// follows from it is done too. `keeps`: whether calls of the function can keep something until they return; `keeps_in_kernel`: the same of the
+/// kernel's, by their names.
+pub fn fuse(module: &mut Module, keeps: &dyn Fn(&SiteSpec) -> bool, keeps_in_kernel: &dyn Fn(&str) -> bool) {
+    if session::run(module, keeps, keeps_in_kernel) {
         optimise(module);
     }
 }

@@ -5,6 +5,7 @@
 //! | tracepoint | BPF_PROG_TYPE_TRACEPOINT | a perf event of its number in tracefs, and a link |
 //! | raw tracepoint | BPF_PROG_TYPE_RAW_TRACEPOINT | BPF_RAW_TRACEPOINT_OPEN |
 //! | function, its return | BPF_PROG_TYPE_KPROBE | a link of many, where the kernel has such (5.18); else a perf event of the PMU `kprobe`, and a link, for each |
+//! | both ends of its calls | the same | a link of such sessions (6.10) |
 //! | the same with types | BPF_PROG_TYPE_TRACING, one for each function | BPF_RAW_TRACEPOINT_OPEN |
 //! | time, counter | BPF_PROG_TYPE_PERF_EVENT | a perf event and a link for each CPU |
 //! | watched memory | BPF_PROG_TYPE_PERF_EVENT | a perf event and a link for each thread of the processes, which theirs inherit; else for each CPU |
@@ -23,10 +24,11 @@ use nix::libc;
 use weir_ebpf::{Insn, Program};
 use weir_event::kernel::{CounterKind, KernelEvent, watch};
 
+use crate::features::Features;
 use crate::functions::{Functions, is_of_many};
 use crate::iterator::{self, Walk};
 use crate::perf::{ALL, Pmu, linked};
-use crate::probe::{Link, missed};
+use crate::probe::{Link, missed, named};
 use crate::program::{Kind, ProgType, load_insns, load_probe, with_descriptors};
 use crate::syscall::{self, LinkKprobes, PerfEventAttr, RawTracepoint};
 use crate::{KernelError, Maps};
@@ -59,6 +61,9 @@ fn kind(event: &KernelEvent, functions: &Functions) -> Option<Kind> {
         KernelEvent::Tracepoint { .. } => Kind::of(ProgType::Tracepoint),
         KernelEvent::RawTracepoint { .. } => Kind::of(ProgType::RawTracepoint),
         KernelEvent::Function { .. } => Kind::of(ProgType::Kprobe),
+        KernelEvent::Call { .. } => {
+            Kind { attach_type: syscall::TRACE_KPROBE_SESSION, ..Kind::of(ProgType::Kprobe) }
+        }
         KernelEvent::TypedFunction { name, is_return } => Kind {
             attach_type: if *is_return { syscall::TRACE_FEXIT } else { syscall::TRACE_FENTRY },
             function: functions.id(name)? as u32,
@@ -80,7 +85,9 @@ fn described(event: &KernelEvent) -> String {
     match event {
         KernelEvent::Tracepoint { subsystem, name } => format!("the tracepoint {subsystem}:{name}"),
         KernelEvent::RawTracepoint { name } => format!("the raw tracepoint {name}"),
-        KernelEvent::Function { name, .. } | KernelEvent::TypedFunction { name, .. } => {
+        KernelEvent::Function { name, .. }
+        | KernelEvent::Call { name }
+        | KernelEvent::TypedFunction { name, .. } => {
             format!("the function {name} of the kernel")
         }
         KernelEvent::Clock { .. } => "a clock of each CPU".to_owned(),
@@ -109,8 +116,12 @@ impl AtEvent {
         maps: &Maps,
         event: &KernelEvent,
         functions: &Functions,
+        features: Features,
     ) -> Result<AtEvent, KernelError> {
         let mut insns = with_descriptors(&program.insns, |index| maps.descriptor(index));
+        if let (KernelEvent::Call { .. }, Some(functions)) = (event, features.call) {
+            insns = named(&insns, functions);
+        }
         if matches!(event, KernelEvent::Iterator { .. }) {
             insns = iterator::paced(&insns);
         }
@@ -139,7 +150,7 @@ impl AtEvent {
         if self.is_multi {
             // Not each function that a kprobe can be at is one that a link of many takes.
             if sites.iter().all(|(event, _)| is_of_many(event))
-                && let Ok(link) = self.functions(sites)
+                && let Ok(link) = self.functions(syscall::TRACE_KPROBE_MULTI, sites)
             {
                 return Ok(Link::of(vec![link]));
             }
@@ -161,6 +172,10 @@ impl AtEvent {
                 KernelEvent::Counter { kind, config, count } => self.sampled(*kind, *config, *count, *cookie),
                 KernelEvent::Watchpoint { address, bytes, access } => {
                     self.watched(watchpoint(*address, *bytes, *access), processes, *cookie)
+                }
+                KernelEvent::Call { .. } => {
+                    let of_call = &[(*event, *cookie)];
+                    self.functions(syscall::TRACE_KPROBE_SESSION, of_call).map(|link| vec![link])
                 }
                 // It runs when the list is read.
                 KernelEvent::Iterator { .. } => Ok(Vec::new()),
@@ -198,19 +213,23 @@ impl AtEvent {
     }
 
     /// At functions, in one link.
-    fn functions(&self, sites: &[(&KernelEvent, u64)]) -> io::Result<OwnedFd> {
+    fn functions(&self, attach_type: u32, sites: &[(&KernelEvent, u64)]) -> io::Result<OwnedFd> {
         let mut names = Vec::new();
         let mut at_returns = false;
         for (event, _) in sites {
-            let KernelEvent::Function { name, is_return, .. } = event else { continue };
+            let (name, is_return) = match event {
+                KernelEvent::Function { name, is_return, .. } => (name, *is_return),
+                KernelEvent::Call { name } => (name, false),
+                _ => continue,
+            };
             names.push(CString::new(name.as_str())?);
-            at_returns = *is_return;
+            at_returns = is_return;
         }
         let addresses: Vec<u64> = names.iter().map(|name| name.as_ptr() as u64).collect();
         let cookies: Vec<u64> = sites.iter().map(|(_, cookie)| *cookie).collect();
         let mut attributes = LinkKprobes {
             prog_fd: self.program.as_raw_fd() as u32,
-            attach_type: syscall::TRACE_KPROBE_MULTI,
+            attach_type,
             kprobe_flags: if at_returns { syscall::MULTI_RETURN } else { 0 },
             count: addresses.len() as u32,
             names: addresses.as_ptr() as u64,

@@ -1,4 +1,4 @@
-//! What the running kernel has for uprobes. weir tries it once; it does not go by the version.
+//! What the running kernel has for uprobes, and for calls of its own functions. weir tries it once; it does not go by the version.
 //!
 //! In: nothing. Out: [`Features`]. A link of many uprobes on a folder is refused with EBADF where the kernel knows such links, and with EINVAL where
 //! not; nothing is attached by that.
@@ -22,6 +22,8 @@ pub struct Features {
     pub multi: bool,
     /// The same at both ends of a call, with a word that these share (Linux 6.13), and the functions that programs call for that.
     pub session: Option<SessionFunctions>,
+    /// The same at functions of the kernel (Linux 6.10 with CONFIG_FPROBE).
+    pub call: Option<SessionFunctions>,
 }
 
 /// BTF ids.
@@ -54,18 +56,30 @@ impl Features {
         let multi = answers(syscall::TRACE_UPROBE_MULTI, 0, libc::EBADF)
             // Where they hold for a thread and not for its process, a number that is none is not looked at first.
             && answers(syscall::TRACE_UPROBE_MULTI, u32::MAX, libc::EINVAL);
-        let has_sessions = || answers(syscall::TRACE_UPROBE_SESSION, 0, libc::EBADF);
-        let session = (multi && has_sessions()).then(functions).flatten().filter(are_callable);
-        Features { multi, session }
+        let has_sessions = multi && answers(syscall::TRACE_UPROBE_SESSION, 0, libc::EBADF);
+        let has_calls = functions::links(syscall::TRACE_KPROBE_SESSION);
+        let functions = if has_sessions || has_calls { functions() } else { None };
+        let session = functions.filter(|_| has_sessions);
+        let call = functions.filter(|_| has_calls);
+        Features {
+            multi,
+            session: session.filter(|functions| are_callable(syscall::TRACE_UPROBE_SESSION, functions)),
+            call: call.filter(|functions| are_callable(syscall::TRACE_KPROBE_SESSION, functions)),
+        }
+    }
+
+    /// One program can be at both ends of the calls of this function of the kernel's.
+    pub fn keeps_calls_of(&self, function: &str) -> bool {
+        self.call.is_some() && functions::can_link(syscall::TRACE_KPROBE_SESSION, function)
     }
 }
 
-/// A program may call them as the compiler has it: without arguments.
-fn are_callable(functions: &SessionFunctions) -> bool {
+/// A program of this type may call them as the compiler has it: without arguments.
+fn are_callable(attach_type: u32, functions: &SessionFunctions) -> bool {
     let call = |imm| Insn { opcode: class::JMP | jmp::CALL, src: pseudo::KERNEL, imm, ..Insn::default() };
     let [zero, exit] = NOTHING;
     let program = [call(functions.is_return), call(functions.cookie), zero, exit];
-    load_probe(syscall::TRACE_UPROBE_SESSION, "asked", &program).is_ok()
+    load_probe(attach_type, "asked", &program).is_ok()
 }
 
 /// Whether a link of this type on a folder, for the process `pid` or for all, is refused in this way.

@@ -3,6 +3,7 @@
 //! In: the events of a run. Out: [`Functions`], for which the kernel is asked once. Interface: bpf(2); Linux Documentation/bpf/btf.rst.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -35,7 +36,7 @@ impl Functions {
         }
         let typed: BTreeSet<&str> = typed.iter().map(String::as_str).collect();
         let ids = if typed.is_empty() { None } else { ids(&typed) };
-        Functions { ids: ids.unwrap_or_default(), has_many: is_asked && has_many_kprobes() }
+        Functions { ids: ids.unwrap_or_default(), has_many: is_asked && links(syscall::TRACE_KPROBE_MULTI) }
     }
 
     /// The number of a function that was asked for.
@@ -54,12 +55,12 @@ pub(crate) fn is_of_many(event: &KernelEvent) -> bool {
     matches!(event, KernelEvent::Function { offset: 0, name, .. } if !name.contains(':'))
 }
 
-/// Whether the kernel knows links of many kprobes (Linux 5.18 with CONFIG_FPROBE): it reads addresses from where nothing is.
-fn has_many_kprobes() -> bool {
-    let Ok(program) = load_probe(syscall::TRACE_KPROBE_MULTI, "asked", &NOTHING) else { return false };
+/// Whether the kernel knows links of many kprobes of this type (Linux 5.18 with CONFIG_FPROBE, sessions 6.10): it reads addresses from where nothing is.
+pub(crate) fn links(attach_type: u32) -> bool {
+    let Ok(program) = load_probe(attach_type, "asked", &NOTHING) else { return false };
     let mut attributes = LinkKprobes {
         prog_fd: program.as_raw_fd() as u32,
-        attach_type: syscall::TRACE_KPROBE_MULTI,
+        attach_type,
         count: 1,
         entries: 8,
         ..LinkKprobes::default()
@@ -67,6 +68,23 @@ fn has_many_kprobes() -> bool {
     // SAFETY: the kernel takes no address of nobody's; the answer would be a descriptor.
     let answer = unsafe { syscall::open(syscall::LINK_CREATE, &mut attributes) };
     answer.is_err_and(|error: io::Error| error.raw_os_error() == Some(libc::EFAULT))
+}
+
+/// Whether it takes such a link of this function, which is tried.
+pub(crate) fn can_link(attach_type: u32, function: &str) -> bool {
+    let (Ok(program), Ok(name)) = (load_probe(attach_type, "asked", &NOTHING), CString::new(function)) else {
+        return false;
+    };
+    let name = name.as_ptr() as u64;
+    let mut attributes = LinkKprobes {
+        prog_fd: program.as_raw_fd() as u32,
+        attach_type,
+        count: 1,
+        names: std::ptr::from_ref(&name) as u64,
+        ..LinkKprobes::default()
+    };
+    // SAFETY: the name and its address live over the call; the answer is a descriptor.
+    unsafe { syscall::open(syscall::LINK_CREATE, &mut attributes) }.is_ok()
 }
 
 /// The numbers of functions of the running kernel, of those that it has; none where it does not say.

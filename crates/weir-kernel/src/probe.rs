@@ -209,7 +209,7 @@ fn reading_all(insns: &[Insn]) -> Vec<Insn> {
 }
 
 /// With the kernel's numbers of functions of sessions. Others stay, for the kernel to refuse.
-fn named(insns: &[Insn], functions: SessionFunctions) -> Vec<Insn> {
+pub(crate) fn named(insns: &[Insn], functions: SessionFunctions) -> Vec<Insn> {
     let named = |insn: &Insn| match functions.id(insn.imm).filter(|_| is_kernel_call(insn)) {
         Some(id) => Insn { imm: id, ..*insn },
         None => *insn,

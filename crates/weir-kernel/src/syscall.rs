@@ -21,6 +21,7 @@ pub(crate) const TRACE_ITER: u32 = 28;
 pub(crate) const PERF_EVENT: u32 = 41;
 pub(crate) const TRACE_KPROBE_MULTI: u32 = 42;
 pub(crate) const TRACE_UPROBE_MULTI: u32 = 48;
+pub(crate) const TRACE_KPROBE_SESSION: u32 = 56;
 pub(crate) const TRACE_UPROBE_SESSION: u32 = 57;
 
 /// In the `flags` of a link of many uprobes or kprobes: they are at returns.

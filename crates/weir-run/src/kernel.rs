@@ -242,7 +242,7 @@ pub(super) fn start(
         check_policy(&shared.guard)?;
     }
     let pids: Vec<i32> = given.iter().map(|(pid, ())| *pid).collect();
-    course.events = AtEvents::attach(compiled, &course.maps.maps, &pids)?;
+    course.events = AtEvents::attach(compiled, &course.maps.maps, &pids, features)?;
     course.is_of_lists = pids.is_empty() && compiled.triggers.iter().all(is_of_list);
     if !course.is_of_lists {
         course.read_lists()?;

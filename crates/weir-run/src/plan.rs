@@ -12,7 +12,7 @@ use weir_codegen::Compiled;
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, ProgramKind, helper};
 use weir_ir::sides::{Conflict, Sides};
-use weir_ir::{MissingProbes, Module};
+use weir_ir::{MissingProbes, Module, SiteSpec};
 use weir_kernel::Features;
 use weir_policy::policy::{Callee, first_call};
 use weir_rt::local;
@@ -49,8 +49,8 @@ pub(crate) struct Given {
     pub(crate) recording: Option<Recording>,
     /// It runs in the kernel, which has this.
     pub(crate) kernel: Option<Features>,
-    /// Its clauses at events of the kernel run there, and the others in processes.
-    pub(crate) is_split: bool,
+    /// Its clauses at events of the kernel run there, which has this, and the others in processes.
+    pub(crate) split: Option<Features>,
     /// What was found of libraries that processes load later.
     pub(crate) later: Later,
 }
@@ -88,7 +88,7 @@ impl Given {
             kernel: match self.kernel {
                 _ if self.options.checks_alone => weir_script::Kernel::Checked,
                 Some(_) => weir_script::Kernel::Runs,
-                None if self.is_split => weir_script::Kernel::Runs,
+                None if self.split.is_some() => weir_script::Kernel::Runs,
                 None => weir_script::Kernel::Refused,
             },
             ..weir_script::Options::default()
@@ -118,9 +118,15 @@ impl Given {
                 warn(&text.source, warnings);
             })?;
         }
-        let has_sessions = self.kernel.is_none_or(|kernel| kernel.session.is_some());
-        if self.options.fuses && has_sessions {
-            weir_ir::pass::fuse(&mut module, &|spec| self.kernel.is_some() || stages::keeps(spec, world));
+        if self.options.fuses {
+            let keeps = |spec: &SiteSpec| match self.kernel {
+                Some(features) => features.session.is_some(),
+                None => stages::keeps(spec, world),
+            };
+            let in_kernel = self.kernel.or(self.split);
+            let keeps_in_kernel =
+                |name: &str| in_kernel.is_some_and(|features| features.keeps_calls_of(name));
+            weir_ir::pass::fuse(&mut module, &keeps, &keeps_in_kernel);
         }
         Ok(module)
     }
@@ -154,14 +160,14 @@ impl Given {
 
     /// Which clauses are the kernel's, where it has both kinds.
     fn sides(&self, module: &Module) -> Result<Option<Sides>, Failure> {
-        let sides = self.is_split.then(|| Sides::of(module)).transpose();
+        let sides = self.split.map(|_| Sides::of(module)).transpose();
         // It had sides before, whatever process it is compiled for.
         sides.map_err(|Conflict { map }| Failure::Bug(anyhow!("{map} is needed on both sides")))
     }
 
     /// What of the script runs in the kernel, where the rest does not: as `compiled`, with the same numbers.
     pub(crate) fn half(&self, module: &Module, compiled: &Compiled) -> Result<Option<Half>, Failure> {
-        let Some(sides) = self.sides(module)? else { return Ok(None) };
+        let (Some(features), Some(sides)) = (self.split, self.sides(module)?) else { return Ok(None) };
         let ring_bytes = printed_ring_bytes(local::possible_cpus());
         let counts_hits = self.options.counts_hits;
         let is_for_kernel = true;
@@ -172,7 +178,7 @@ impl Given {
         if half.schema != compiled.schema || internal(&half) != internal(compiled) {
             return Err(Failure::Bug(anyhow!("the halves of the script have other maps")));
         }
-        Ok(Some(Half { compiled: half, sides }))
+        Ok(Some(Half { compiled: half, sides, features }))
     }
 
     /// What the script means for another process of a run than the one that it was compiled for `first`.
@@ -196,6 +202,7 @@ impl Given {
 pub(crate) struct Half {
     pub(crate) compiled: Compiled,
     pub(crate) sides: Sides,
+    pub(crate) features: Features,
 }
 
 /// What a script means for one process, or for several.

@@ -158,7 +158,7 @@ impl Given {
         match Sides::of(&module) {
             Ok(_) => {
                 kernel::refuse_of_half(&self.options)?;
-                (self.kernel, self.is_split) = (None, true);
+                (self.split, self.kernel) = (self.kernel, None);
             }
             Err(Conflict { map }) if !self.options.is_quiet() => note!(
                 notices,
@@ -208,7 +208,7 @@ impl Front {
             decider,
             recording,
             kernel,
-            is_split: false,
+            split: None,
             later: Later::default(),
         };
         let mut given = given;

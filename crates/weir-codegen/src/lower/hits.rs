@@ -23,6 +23,7 @@ impl Lower<'_> {
             | Trigger::Interval { .. }
             | Trigger::Asked { .. }
             | Trigger::Filter => {}
+            Trigger::Kernel { .. } if self.function.trigger.is_session() => self.count_ends(program),
             Trigger::Uprobe { .. } | Trigger::Usdt { .. } | Trigger::Kernel { .. } => {
                 self.count_hit(program, HITS_ENTRIES)
             }
@@ -33,17 +34,22 @@ impl Lower<'_> {
                 self.insts.push(Inst::Label(at_return));
                 self.count_hit(program, HITS_RETURNS);
             }
-            Trigger::Session { .. } if self.maps.hits.is_some() => {
-                let at_return = self.at_return();
-                let counted = self.label();
-                self.count_hit(program, HITS_ENTRIES);
-                self.insts.push(Inst::Jump(counted));
-                self.insts.push(Inst::Label(at_return));
-                self.count_hit(program, HITS_RETURNS);
-                self.insts.push(Inst::Label(counted));
-            }
-            Trigger::Session { .. } => {}
+            Trigger::Session { .. } => self.count_ends(program),
         }
+    }
+
+    /// Of a session, which goes on at both ends.
+    fn count_ends(&mut self, program: usize) {
+        if self.maps.hits.is_none() {
+            return;
+        }
+        let at_return = self.at_return();
+        let counted = self.label();
+        self.count_hit(program, HITS_ENTRIES);
+        self.insts.push(Inst::Jump(counted));
+        self.insts.push(Inst::Label(at_return));
+        self.count_hit(program, HITS_RETURNS);
+        self.insts.push(Inst::Label(counted));
     }
 
     /// Goes on at the entry; a jump to the label is taken at the return.

@@ -12,23 +12,32 @@
 //! - the entry's clause can move to where the return's stands: of the probes between, none shares a map with it or
 //!   writes records where it does, or calls the user's program
 //!
+//! `kprobe:f` and `kretprobe:f` are fused in the same way, where the kernel runs one program at both ends of a call.
+//!
 //! What differs, on purpose, is a call within a call of the same thread: docs/decisions/0025-sessions.md.
 
 use std::collections::BTreeMap;
 
+use weir_event::kernel::KernelEvent;
 use weir_event::{Action, MapValue, Type};
 
 use crate::{
-    Block, BlockId, Builtin, CmpOp, Function, Inst, MapId, Module, Op, SiteSpec, Terminator, Trigger, Value,
-    limits,
+    Block, BlockId, Builtin, CmpOp, Function, Inst, KERNEL, KernelSite, MapId, Module, Op, SiteSpec,
+    Terminator, Trigger, Value, limits,
 };
 
 /// Fuses what can be at functions whose calls can keep something; true if anything was.
-pub fn run(module: &mut Module, keeps: &dyn Fn(&SiteSpec) -> bool) -> bool {
+pub fn run(
+    module: &mut Module,
+    keeps: &dyn Fn(&SiteSpec) -> bool,
+    keeps_in_kernel: &dyn Fn(&str) -> bool,
+) -> bool {
     let mut changed = false;
     for map in 0..module.schema.maps.len() as u32 {
         if let Some(pair) = Pair::of(module, MapId(map))
             && module.functions[pair.exit].trigger.sites().iter().all(keeps)
+            && kernel_function(&module.functions[pair.exit].trigger)
+                .is_none_or(|(name, _)| keeps_in_kernel(name))
         {
             pair.fuse(module);
             changed = true;
@@ -60,7 +69,11 @@ impl Pair {
         let (entry, exit) = match (&module.functions[one].trigger, &module.functions[other].trigger) {
             (Trigger::Uprobe { .. }, Trigger::Uretprobe { .. }) => (one, other),
             (Trigger::Uretprobe { .. }, Trigger::Uprobe { .. }) => (other, one),
-            _ => return None,
+            (one_end, other_end) => match (kernel_function(one_end)?, kernel_function(other_end)?) {
+                ((_, false), (_, true)) => (one, other),
+                ((_, true), (_, false)) => (other, one),
+                _ => return None,
+            },
         };
         let (at_entry, at_exit) = (&module.functions[entry], &module.functions[exit]);
         // What follows looks at each block once.
@@ -126,8 +139,24 @@ fn is_printed_nowhere(module: &Module, map: MapId) -> bool {
 
 /// The function that it is at; none if there are several, or if it is at a place inside one.
 fn function_of(function: &Function) -> Option<(&str, &str)> {
+    if let Some((name, _)) = kernel_function(&function.trigger) {
+        return Some((KERNEL, name));
+    }
     match function.trigger.sites() {
         [SiteSpec { binary, function, address: None, .. }] => Some((binary, function)),
+        _ => None,
+    }
+}
+
+/// The one function of the kernel that it is at, of those that a call can be kept of, and whether at its return.
+fn kernel_function(trigger: &Trigger) -> Option<(&str, bool)> {
+    let Trigger::Kernel { sites } = trigger else { return None };
+    match &sites[..] {
+        [KernelSite { event: KernelEvent::Function { name, offset: 0, is_return }, .. }]
+            if !name.contains(':') =>
+        {
+            Some((name, *is_return))
+        }
         _ => None,
     }
 }
@@ -277,6 +306,23 @@ fn asked_by_value(function: &Function, map: MapId) -> Function {
     function
 }
 
+/// At both ends of what this one is at the return of. With the names of the return's sites: only its half asks for them.
+fn both_ends(exit: &Trigger) -> Trigger {
+    match exit {
+        Trigger::Kernel { sites } => {
+            let call = |KernelSite { event, cookie }: &KernelSite| {
+                let event = match event {
+                    KernelEvent::Function { name, .. } => KernelEvent::Call { name: name.clone() },
+                    other => other.clone(),
+                };
+                KernelSite { event, cookie: *cookie }
+            };
+            Trigger::Kernel { sites: sites.iter().map(call).collect() }
+        }
+        exit => Trigger::Session { sites: exit.sites().to_vec() },
+    }
+}
+
 /// The session under construction: block 0 branches to the halves.
 struct Fused {
     function: Function,
@@ -303,8 +349,7 @@ impl Fused {
         };
         let function = Function {
             name: format!("{},{}", entry.name, exit.name),
-            // The names of the return's sites: only its half asks for them.
-            trigger: Trigger::Session { sites: exit.trigger.sites().to_vec() },
+            trigger: both_ends(&exit.trigger),
             types: vec![Type::I64; ADDED_VALUES],
             blocks: vec![start],
             span: exit.span,
@@ -401,7 +446,7 @@ mod tests {
     fn fused(source: &str) -> (bool, String) {
         let mut module = text::parse(source).unwrap_or_else(|error| panic!("{error}\n{source}"));
         check::check(&module).unwrap_or_else(|faults| panic!("{faults:?}\n{source}"));
-        let changed = super::run(&mut module, &|_| true);
+        let changed = super::run(&mut module, &|_| true, &|_| true);
         pass::optimise(&mut module);
         let printed = text::print(&module);
         check::check(&module).unwrap_or_else(|faults| panic!("{faults:?}\n{printed}"));
@@ -434,7 +479,7 @@ mod tests {
     #[test]
     fn a_function_whose_calls_keep_nothing_has_two_clauses() {
         let mut module = text::parse(&script(H, SETS, READS, "")).unwrap();
-        assert!(!super::run(&mut module, &|site| site.function != "f"));
+        assert!(!super::run(&mut module, &|site| site.function != "f", &|_| true));
         assert_eq!(module.functions.len(), 2);
     }
 

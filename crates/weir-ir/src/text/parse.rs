@@ -343,6 +343,7 @@ impl<'a> Parser<'a> {
             "typed_function" => {
                 KernelEvent::TypedFunction { name: self.text()?, is_return: self.is_return()? }
             }
+            "call" => KernelEvent::Call { name: self.text()? },
             "clock" => KernelEvent::Clock { period_ns: self.number()? },
             "watchpoint" => KernelEvent::Watchpoint {
                 address: self.number()?,

@@ -184,6 +184,7 @@ fn write_function(out: &mut String, function: &Function, schema: &Schema) -> Fmt
                     let end = if *is_return { "return" } else { "entry" };
                     write!(out, "function {} {offset} {end}", Quoted(name))?;
                 }
+                KernelEvent::Call { name } => write!(out, "call {}", Quoted(name))?,
                 KernelEvent::TypedFunction { name, is_return } => {
                     let end = if *is_return { "return" } else { "entry" };
                     write!(out, "typed_function {} {end}", Quoted(name))?;

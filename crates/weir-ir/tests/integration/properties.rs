@@ -180,7 +180,7 @@ fn a_fused_session_does_what_its_two_clauses_do() {
             );
             let plain = text::parse(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
             let mut session = plain.clone();
-            weir_ir::pass::fuse(&mut session, &|_| true);
+            weir_ir::pass::fuse(&mut session, &|_| true, &|_| true);
             check(&session).unwrap_or_else(|faults| panic!("{faults:?}\n{}", text::print(&session)));
             fused += usize::from(session.functions.len() == 1);
             let (want, got) = (calls(&plain), calls(&session));

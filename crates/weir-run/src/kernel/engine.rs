@@ -89,14 +89,19 @@ pub(super) struct AtEvents {
 
 impl AtEvents {
     /// Attaches each program to all its places, or none. What is watched is the memory of these processes, if there are any.
-    pub(super) fn attach(compiled: &Compiled, maps: &Maps, processes: &[i32]) -> Result<AtEvents, Failure> {
+    pub(super) fn attach(
+        compiled: &Compiled,
+        maps: &Maps,
+        processes: &[i32],
+        features: Features,
+    ) -> Result<AtEvents, Failure> {
         let all_sites = compiled.triggers.iter().flat_map(sites_of);
         let functions = Functions::of_kernel(all_sites.map(|site| &site.event));
         let mut all = AtEvents::default();
         for (program, trigger) in compiled.object.programs.iter().zip(&compiled.triggers) {
             let sites = sites_of(trigger);
             let Some(first) = sites.first() else { continue };
-            let mut loaded = AtEvent::load(program, maps, &first.event, &functions)?;
+            let mut loaded = AtEvent::load(program, maps, &first.event, &functions, features)?;
             for site in sites.iter().filter(|site| matches!(site.event, KernelEvent::Iterator { .. })) {
                 all.walks.push(loaded.walk(&site.event)?);
             }

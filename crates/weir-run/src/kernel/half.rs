@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use weir_codegen::Compiled;
 use weir_ir::sides::{Side, Sides};
-use weir_kernel::Ring;
+use weir_kernel::{Features, Ring};
 
 use crate::both::Aside;
 use crate::controller::Caller;
@@ -24,6 +24,7 @@ const RECORDS_PER_ROUND: usize = 4096;
 /// What of a script is the kernel's, loaded. Dropped, nothing is left in the kernel.
 pub(crate) struct InKernelHalf {
     compiled: Compiled,
+    features: Features,
     in_kernel: Vec<bool>,
     events: AtEvents,
     ring: Ring,
@@ -34,7 +35,7 @@ pub(crate) struct InKernelHalf {
 impl InKernelHalf {
     /// `command`: the process that the run starts.
     pub(crate) fn load(half: Half, command: Option<i32>) -> Result<(InKernelHalf, Aside), Failure> {
-        let Half { mut compiled, sides: Sides { in_kernel, maps: sides } } = half;
+        let Half { mut compiled, sides: Sides { in_kernel, maps: sides }, features } = half;
         // The kernel takes the memory of all entries at once, and nobody asks these for any.
         let elsewhere =
             compiled.object.maps.iter_mut().zip(&sides).filter(|(_, side)| **side == Side::Processes);
@@ -45,12 +46,12 @@ impl InKernelHalf {
         let ring = Ring::open(&maps.maps, compiled.ring as usize)?;
         let aside = Aside { maps: maps.clone(), sides: sides.into(), hits: compiled.hits };
         let events = AtEvents::default();
-        Ok((InKernelHalf { compiled, in_kernel, events, ring, caller, maps }, aside))
+        Ok((InKernelHalf { compiled, features, in_kernel, events, ring, caller, maps }, aside))
     }
 
     /// Attaches all programs. What is watched is the memory of these processes, if there are any.
     pub(crate) fn attach(&mut self, processes: &[i32]) -> Result<(), Failure> {
-        self.events = AtEvents::attach(&self.compiled, &self.maps.maps, processes)?;
+        self.events = AtEvents::attach(&self.compiled, &self.maps.maps, processes, self.features)?;
         Ok(())
     }
 

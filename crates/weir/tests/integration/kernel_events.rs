@@ -186,6 +186,34 @@ fn a_pattern_of_functions_is_one_program() {
     }
 }
 
+/// A clause at the entry and one at the return of a function are one program at both ends, where the kernel has such (Linux 6.10), and count the
+/// same where it has not.
+#[test]
+fn functions_keep_a_word_from_their_entry_to_their_return() {
+    if !has_kprobes() {
+        return;
+    }
+    // A time stamp; the return knows its place; some entries keep nothing, so that their returns do nothing.
+    let script = "kprobe:do_sys_openat2 /comm == \"cat\" && str(arg1) != \"/no/such/file\"/ { @start[tid] = nsecs; } \
+         kretprobe:do_sys_openat2 /@start[tid]/ { @[func, probe] = count(); @took = max(nsecs - @start[tid]); delete(@start[tid]); } \
+         tracepoint:syscalls:sys_enter_openat /comm == \"cat\" && str(args.filename) != \"/no/such/file\"/ { @all = count(); }";
+    let both = printed(script, OPENS_TWO);
+    let value = |map: &str| {
+        let line = both.lines().find_map(|line| line.strip_prefix(&format!("{map}: "))?.parse::<u64>().ok());
+        line.unwrap_or_else(|| panic!("{map}: {both}"))
+    };
+    let returns = value("@[do_sys_openat2, kretprobe:do_sys_openat2]");
+    assert!(returns >= 1 && returns == value("@all") && value("@took") > 0, "{both}");
+    let ir = weir(&["--engine", "kernel", "--emit", "ir", "-e", script]);
+    let ir = String::from_utf8(ir.stdout).unwrap();
+    let has_calls = weir_kernel::Features::of_kernel().call.is_some();
+    assert_eq!(ir.contains("site call \"do_sys_openat2\""), has_calls, "{ir}");
+    assert_eq!(ir.contains("session_cookie"), has_calls, "{ir}");
+    // What a link of many does not take has two programs.
+    let inside = "kprobe:do_sys_openat2+0 /pid == cpid/ { @s[tid] = 1; } kretprobe:do_sys_openat2 /@s[tid]/ { @ = count(); delete(@s[tid]); }";
+    assert!(count(inside, OPENS) >= 1);
+}
+
 #[test]
 fn functions_with_types_have_arguments_by_name_and_results() {
     if !has_kprobes() {
@@ -341,7 +369,12 @@ fn memory_that_is_watched_is_seen_to_change_in_every_thread() {
     }
     let output = child.wait_with_output().unwrap();
     let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(ended && printed.contains("@[0]: 50\n") && !printed.contains("@[1]"), "{printed}{said}");
+    // Until the probe is out there may be some more.
+    let count = |map: &str| {
+        printed.lines().find_map(|line| line.strip_prefix(map)?.parse::<u64>().ok()).unwrap_or_default()
+    };
+    let seen = count("@seen: ");
+    assert!(ended && seen >= 50 && count("@[0]: ") == seen && !printed.contains("@[1]"), "{printed}{said}");
     let fifth: String = (0..5).map(|n| format!("watchpoint:{:#x}:8:w {{ @ = 1; }} ", 4096 + 8 * n)).collect();
     refused(&fifth, "the processor watches four places at most");
 }
