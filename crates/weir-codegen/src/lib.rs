@@ -176,7 +176,7 @@ pub fn compile_part(
     for (index, function) in module.functions.iter().enumerate() {
         let name = function.name.clone();
         if !runs(index) {
-            programs.push(Program { name, kind: ProgramKind::Controller, insns: NOTHING.to_vec() });
+            programs.push(nothing(name));
             continue;
         }
         check_records(module, function, ring_bytes)?;
@@ -220,6 +220,11 @@ pub fn compile_part(
         triggers: module.functions.iter().map(|function| function.trigger.clone()).collect(),
         declared: module.functions.iter().map(|function| declared::of_function(module, function)).collect(),
     })
+}
+
+/// A program that does nothing, and is never run: it has the place of one that runs elsewhere.
+pub fn nothing(name: String) -> Program {
+    Program { name, kind: ProgramKind::Controller, insns: NOTHING.to_vec() }
 }
 
 /// Gives 0.

@@ -6,6 +6,8 @@
 //! Clauses at events of the kernel run there, those at functions and static probes in the processes. A clause that is at neither (BEGIN, END,
 //! intervals) runs where the maps are that it names, or where memory is that it reads: in the kernel; else in weir.
 
+use std::collections::BTreeMap;
+
 use weir_event::{MapSchema, MapValue, Type};
 
 use crate::{Function, MapId, Module, Op, Trigger};
@@ -42,6 +44,7 @@ impl Sides {
     pub fn of(module: &Module) -> Result<Sides, Conflict> {
         let mut sides = Undecided {
             module,
+            uses: module.functions.iter().map(uses).collect(),
             functions: module.functions.iter().map(side_of).collect(),
             maps: vec![None; module.schema.maps.len()],
         };
@@ -81,17 +84,21 @@ fn ops(function: &Function) -> impl Iterator<Item = &Op> {
     function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op)
 }
 
-/// What a function does with a map.
-fn uses(function: &Function, map: usize) -> impl Iterator<Item = &Op> {
-    ops(function).filter(move |op| op.map() == Some(MapId(map as u32)))
-}
-
-fn only_adds(function: &Function, map: usize) -> bool {
-    uses(function, map).all(|op| matches!(op, Op::Aggregate { .. }))
+/// The maps that a function names, and of each whether it only adds to it.
+fn uses(function: &Function) -> BTreeMap<usize, bool> {
+    let mut uses = BTreeMap::new();
+    for op in ops(function) {
+        if let Some(MapId(map)) = op.map() {
+            *uses.entry(map as usize).or_insert(true) &= matches!(op, Op::Aggregate { .. });
+        }
+    }
+    uses
 }
 
 struct Undecided<'a> {
     module: &'a Module,
+    /// Of each function.
+    uses: Vec<BTreeMap<usize, bool>>,
     functions: Vec<Option<Side>>,
     maps: Vec<Option<Side>>,
 }
@@ -99,17 +106,15 @@ struct Undecided<'a> {
 impl Undecided<'_> {
     /// Where those clauses have a map that can only run on one side.
     fn of_map(&self, map: usize) -> Result<Option<Side>, Conflict> {
-        let users = || self.module.functions.iter().zip(&self.functions);
-        let has = |wanted: Side| {
-            users().any(|(function, side)| *side == Some(wanted) && uses(function, map).next().is_some())
-        };
+        let users = || self.uses.iter().zip(&self.functions);
+        let has = |wanted: Side| users().any(|(uses, side)| *side == Some(wanted) && uses.contains_key(&map));
         match (has(Side::Processes), has(Side::Kernel)) {
             (false, false) => Ok(None),
             (true, false) => Ok(Some(Side::Processes)),
             (false, true) => Ok(Some(Side::Kernel)),
             (true, true) => {
                 let schema = &self.module.schema.maps[map];
-                let adds = users().all(|(function, _)| only_adds(function, map));
+                let adds = users().all(|(uses, _)| uses.get(&map).is_none_or(|only_adds| *only_adds));
                 match adds && is_added_up(schema) && !has_stacks(schema) {
                     true => Ok(Some(Side::Both)),
                     false => Err(self.conflict(map)),
@@ -120,10 +125,9 @@ impl Undecided<'_> {
 
     /// Decides for one clause more, and the maps that it names; false where there is none.
     fn spread(&mut self) -> Result<bool, Conflict> {
-        for (number, function) in self.module.functions.iter().enumerate() {
+        for (number, uses) in self.uses.iter().enumerate() {
             let mut side = self.functions[number];
-            let used: Vec<usize> =
-                (0..self.maps.len()).filter(|map| uses(function, *map).next().is_some()).collect();
+            let used: Vec<usize> = uses.keys().copied().collect();
             for map in &used {
                 match (self.maps[*map], side) {
                     (None | Some(Side::Both), _) => {}

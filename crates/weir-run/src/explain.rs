@@ -9,20 +9,17 @@
 mod tests;
 
 use weir_codegen::Compiled;
-use weir_ebpf::ProgramKind;
 use weir_ir::Module;
 use weir_policy::expected as cost;
 use weir_probe::Returns;
 use weir_rt::segment::SegmentLayout;
-use weir_verifier::VerifiedProgram;
 
 use crate::attach;
 use crate::emit;
 use crate::failure::Failure;
 use crate::kernel;
 use crate::options::Options;
-use crate::plan::Given;
-use crate::plan::Plan;
+use crate::plan::{Given, Half, Plan};
 use crate::required;
 use crate::stages::Site;
 use weir_world::Binaries;
@@ -57,13 +54,15 @@ pub struct Explained {
 pub struct Program {
     /// The probes that it is of.
     pub name: String,
-    /// In the traced process; else in weir.
+    /// In the traced process; else in the kernel, or in weir.
     pub in_process: bool,
+    /// In the kernel.
+    pub in_kernel: bool,
     /// Of eBPF.
     pub instructions: usize,
     /// Of machine code, the largest of those that places need.
     pub code_bytes: Option<usize>,
-    /// ns of a run, estimated.
+    /// ns of a run, estimated; 0 in the kernel, which makes its own code of it.
     pub ns: f64,
 }
 
@@ -140,7 +139,7 @@ pub struct OnEngine {
 
 /// `module`: what `plan` was compiled of.
 pub(crate) fn explain(
-    plan: &Plan,
+    (plan, half): (&Plan, Option<&Half>),
     module: &Module,
     given: &Given,
     pid: Option<i32>,
@@ -148,7 +147,7 @@ pub(crate) fn explain(
 ) -> Result<Explained, Failure> {
     let (options, is_recording) = (&given.options, given.recording.is_some());
     let layout = attach::maps_layout(plan)?;
-    let programs = programs(plan)?;
+    let programs = programs(plan, half, given.kernel.is_some())?;
     let in_kernel = kernel::checked_places(plan, pid);
     let of_kernel =
         in_kernel.iter().zip(&plan.sites).filter(|(place, site)| place.is_ok() && !site.is_exit).count();
@@ -166,7 +165,7 @@ pub(crate) fn explain(
     let user = OnEngine {
         name: "user",
         is_chosen: !is_in_kernel,
-        places: match plan.compiled.triggers.iter().any(weir_ir::Trigger::is_kernel) {
+        places: match half.is_none() && plan.compiled.triggers.iter().any(weir_ir::Trigger::is_kernel) {
             true => Err("some of the script's events are the kernel's".to_owned()),
             false => refused.clone().map_or(Ok(patched), Err),
         },
@@ -193,20 +192,28 @@ pub(crate) fn explain(
     })
 }
 
-fn programs(plan: &Plan) -> Result<Vec<Program>, Failure> {
+fn programs(plan: &Plan, half: Option<&Half>, is_in_kernel: bool) -> Result<Vec<Program>, Failure> {
     let native = emit::native_of_unknown(plan)?;
     let code_bytes = |number: usize| {
         let of_program = native.programs.iter().zip(&native.executables).filter(|(of, _)| **of == number);
         of_program.map(|(_, executable)| executable.code.len()).max()
     };
-    let program = |(number, verified): (usize, &VerifiedProgram)| Program {
-        name: plan.compiled.object.programs[number].name.clone(),
-        in_process: verified.kind() != ProgramKind::Controller,
-        instructions: verified.insns().len(),
-        code_bytes: code_bytes(number),
-        ns: cost::of(verified, &plan.compiled.object.maps),
-    };
-    Ok(plan.verified.iter().enumerate().map(program).collect())
+    let Compiled { object, triggers, .. } = &plan.compiled;
+    let mut all = Vec::new();
+    for (number, (program, trigger)) in object.programs.iter().zip(triggers).enumerate() {
+        let of_half = half.filter(|half| half.sides.in_kernel[number]);
+        let in_kernel = of_half.is_some() || is_in_kernel;
+        let shown = of_half.map_or(program, |half| &half.compiled.object.programs[number]);
+        all.push(Program {
+            name: program.name.clone(),
+            in_process: !in_kernel && trigger.is_probe(),
+            in_kernel,
+            instructions: shown.insns.len(),
+            code_bytes: if in_kernel { None } else { code_bytes(number) },
+            ns: if in_kernel { 0.0 } else { cost::of(&plan.verified[number], &object.maps) },
+        });
+    }
+    Ok(all)
 }
 
 fn is_patched(site: &Site) -> bool {

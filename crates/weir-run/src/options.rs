@@ -89,7 +89,7 @@ pub enum Mode {
 /// Where a script runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Engine {
-    /// In the kernel where some of its events are the kernel's, else in the processes.
+    /// Each clause where its events are: in the processes, or in the kernel.
     #[default]
     Auto,
     /// In the traced processes.

@@ -288,8 +288,8 @@ impl Planned {
 
     /// What the run would do; nothing is attached, started or stopped.
     pub fn explain(&self) -> Result<Explained, Failure> {
-        let Planned { given, pid, world, module, plan, .. } = self;
-        explain::explain(plan, module, given, *pid, world)
+        let Planned { given, pid, world, module, plan, half, .. } = self;
+        explain::explain((plan, half.as_ref()), module, given, *pid, world)
     }
 
     /// Makes all that can fail before a process is touched.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow};
 use weir_codegen::{Callee, Compiled};
+use weir_ebpf::Program;
 use weir_ir::{MissingProbes, Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
 use weir_probe::{Attach, Outcome, Place, Refusal, Returns, SiteRequest, When};
@@ -45,17 +46,21 @@ pub(crate) fn back(
         let failure = Failure::Refused(anyhow!(error.clone()));
         clause.map_or_else(|| Failure::Refused(anyhow!(error)), |clause| failure.at(clause, source))
     })?;
-    let verify = |((program, function), declared): ((_, &weir_ir::Function), &Vec<_>)| {
+    let verify = |program: &Program, function: &weir_ir::Function, declared: &Vec<_>| {
         let mut limits = weir_verifier::Limits::default().with_declared(declared);
         // A front end lets only a script send signals that may act on the system.
         limits.allow_changes = function.sends_signals();
         weir_verifier::verify(program, &compiled.object.maps, &limits)
     };
     let programs = compiled.object.programs.iter().zip(&module.functions).zip(&compiled.declared).enumerate();
-    // What is given to a program at an event of the kernel's, the kernel's verifier alone knows.
-    let programs =
-        programs.filter(|(number, ((_, function), _))| !function.trigger.is_kernel() || !runs(*number));
-    let verified: Result<Vec<_>, _> = programs.map(|(_, program)| verify(program)).collect();
+    // What is given to a program at an event of the kernel's, the kernel's verifier alone knows: weir's has one that does nothing in its place.
+    let verified = programs.map(|(number, ((program, function), declared))| {
+        match function.trigger.is_kernel() && runs(number) {
+            true => verify(&weir_codegen::nothing(program.name.clone()), function, declared),
+            false => verify(program, function, declared),
+        }
+    });
+    let verified: Result<Vec<_>, _> = verified.collect();
     let verified = verified.map_err(|rejection| match callee {
         // A program of our own compiler that the verifier refuses is our bug; it does not run all the same.
         None => Failure::Bug(anyhow!("{rejection}")),

@@ -512,7 +512,7 @@ pub(crate) enum Stage {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Engine {
-    /// In the kernel where some of its events are the kernel's, else inside the traced process
+    /// Each clause where its events are: inside the traced process, or in the kernel
     Auto,
     /// Inside the traced process
     User,

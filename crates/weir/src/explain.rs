@@ -68,14 +68,19 @@ fn begins(explained: &Explained) -> String {
 }
 
 fn program((number, program): (usize, &Program)) -> Vec<String> {
-    let Program { name, in_process, instructions, code_bytes, ns, .. } = program;
+    let Program { name, in_process, in_kernel, instructions, code_bytes, ns, .. } = program;
+    let runs = match (in_process, in_kernel) {
+        (_, true) => "in the kernel",
+        (true, false) => "in the process",
+        (false, false) => "in weir",
+    };
     vec![
         number.to_string(),
         printable(name),
-        if *in_process { "in the process" } else { "in weir" }.to_owned(),
+        runs.to_owned(),
         instructions.to_string(),
         code_bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes} B")),
-        about(*ns),
+        if *in_kernel { "-".to_owned() } else { about(*ns) },
     ]
 }
 
@@ -164,6 +169,7 @@ fn object_of_program((number, program): (usize, &Program)) -> Value {
         "number": number,
         "probe": program.name,
         "in_process": program.in_process,
+        "in_kernel": program.in_kernel,
         "instructions": program.instructions,
         "code_bytes": program.code_bytes,
         "ns_estimated": program.ns,

@@ -153,6 +153,33 @@ fn what_would_be_put_into_every_clause_is_refused() {
     );
 }
 
+#[test]
+fn what_a_run_would_do_says_where_each_clause_runs() {
+    if !available() {
+        return;
+    }
+    let script = "tracepoint:sched:sched_switch { @k = count(); } uprobe:libc:setlocale { @u = count(); } BEGIN { @k = count(); } END { }";
+    let explained = |arguments: &[&str]| {
+        let output = weir(&[arguments, &["--explain", "-e", script, "-c", OPENS]].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let rows = |text: &str| -> Vec<String> {
+        let rows =
+            text.lines().skip_while(|line| *line != "PROGRAMS").skip(2).take_while(|line| !line.is_empty());
+        rows.map(|line| line.split_whitespace().skip(1).take(4).collect::<Vec<_>>().join(" ")).collect()
+    };
+    let wanted = [
+        "tracepoint:sched:sched_switch in the kernel",
+        "uprobe:libc:setlocale in the process",
+        "BEGIN in the kernel",
+        "END in weir 2",
+    ];
+    let auto = explained(&[]);
+    assert_eq!(rows(&auto), wanted, "{auto}");
+    let kernel = explained(&["--engine", "kernel"]);
+    assert!(rows(&kernel).iter().all(|row| row.contains("in the kernel")), "{kernel}");
+}
+
 /// Eight threads, each with 20,000 calls and 2,000 system calls.
 const BUSY: &str = "#include <pthread.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
     __attribute__((noinline)) void hit(int i) { __asm__ volatile(\"nop; nop; nop; nop; nop; nop\" :: \"r\"(i) : \"memory\"); }\n\
