@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use testkit::{skip, uprobe, wait};
 
+use crate::call_sessions::{self, At};
+
 /// A command that opens a file once, and the number of that process is that of the command.
 const OPENS: &str = "cat /etc/hostname";
 /// One that opens another file too, which is not there.
@@ -209,6 +211,9 @@ fn functions_keep_a_word_from_their_entry_to_their_return() {
     let has_calls = weir_kernel::Features::of_kernel().call.is_some();
     assert_eq!(ir.contains("site call \"do_sys_openat2\""), has_calls, "{ir}");
     assert_eq!(ir.contains("session_cookie"), has_calls, "{ir}");
+    // The same as in processes.
+    let at = At { entry: "kprobe:do_sys_openat2", exit: "kretprobe:do_sys_openat2", path: "arg1" };
+    assert_eq!(call_sessions::check("kernel", &at), has_calls);
     // What a link of many does not take has two programs.
     let inside = "kprobe:do_sys_openat2+0 /pid == cpid/ { @s[tid] = 1; } kretprobe:do_sys_openat2 /@s[tid]/ { @ = count(); delete(@s[tid]); }";
     assert!(count(inside, OPENS) >= 1);

@@ -6,6 +6,7 @@ mod adversarial;
 mod both_sides;
 mod bpf;
 mod budget;
+mod call_sessions;
 mod contexts;
 mod ctf2;
 mod drop_in;
