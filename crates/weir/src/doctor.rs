@@ -81,6 +81,8 @@ pub(crate) struct Facts {
     pub(crate) unprivileged_bpf: Option<String>,
     /// How the kernel has uprobes, if it has them.
     pub(crate) uprobes: Option<&'static str>,
+    /// What the kernel lacks of what its events need, as far as this user may ask.
+    pub(crate) lacks: Vec<weir_kernel::Lack>,
     /// What each policy in force says of the user that asks; or the mistake in one.
     pub(crate) policies: Result<Vec<String>, String>,
 }
@@ -108,6 +110,7 @@ impl Facts {
             clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             unprivileged_bpf: read("/proc/sys/kernel/unprivileged_bpf_disabled"),
             uprobes: uprobes(),
+            lacks: weir_kernel::lacks(),
             policies: policies(),
         }
     }
@@ -115,7 +118,7 @@ impl Facts {
 
 /// Every check, in the order they print.
 pub(crate) fn checks(facts: &Facts) -> Vec<Check> {
-    vec![
+    let mut checks = vec![
         machine(facts),
         kernel(facts),
         ptrace_scope(facts),
@@ -130,7 +133,12 @@ pub(crate) fn checks(facts: &Facts) -> Vec<Check> {
         clock_source(facts),
         bpf(facts),
         policy(facts),
-    ]
+    ];
+    // Who may not ask has been told so.
+    if facts.may_load() {
+        checks.extend(facts.lacks.iter().map(|lack| warn(lack.what, lack.instead)));
+    }
+    checks
 }
 
 fn ok(what: impl Into<String>) -> Check {
@@ -265,8 +273,7 @@ fn clock_source(facts: &Facts) -> Check {
 }
 
 fn bpf(facts: &Facts) -> Check {
-    let is_root = facts.has_capability(CAP_SYS_ADMIN);
-    let capable = is_root || facts.has_capability(CAP_BPF) && facts.has_capability(CAP_PERFMON);
+    let capable = facts.may_load();
     let note = "needed by events of the kernel and --engine kernel";
     match (&facts.unprivileged_bpf, capable, facts.uprobes) {
         (None, _, _) => warn("no bpf(2)", note),
@@ -298,6 +305,11 @@ fn policy(facts: &Facts) -> Check {
 }
 
 impl Facts {
+    /// Programs can be loaded into the kernel.
+    fn may_load(&self) -> bool {
+        self.has_capability(CAP_SYS_ADMIN) || self.has_capability(CAP_BPF) && self.has_capability(CAP_PERFMON)
+    }
+
     fn status_field(&self, name: &str) -> Option<&str> {
         let line = self.status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.map(str::trim)
@@ -394,6 +406,7 @@ mod tests {
             clock_source: Some("tsc\n".to_string()),
             unprivileged_bpf: Some("2\n".to_string()),
             uprobes: Some("links of many"),
+            lacks: Vec::new(),
             policies: Ok(Vec::new()),
         }
     }
@@ -442,6 +455,8 @@ mod tests {
         check_fault(|f| f.clock_source = Some("hpet".to_string()), "warn  clock source hpet");
         check_fault(|f| f.unprivileged_bpf = None, "warn  no bpf(2)");
         check_fault(|f| f.uprobes = None, "warn  no uprobes in this kernel");
+        let lack = weir_kernel::Lack { what: "no kprobes", instead: "tracepoints stand in" };
+        check_fault(move |f| f.lacks = vec![lack], "warn  no kprobes — tracepoints stand in");
         check_fault(|f| f.policies = Err("policy p: wrong".to_string()), "no    policy p: wrong");
     }
 
@@ -471,6 +486,6 @@ mod tests {
         let facts = Facts::gather();
         assert!(!facts.release.is_empty());
         assert!(!facts.status.is_empty());
-        assert_eq!(checks(&facts).len(), 14);
+        assert_eq!(checks(&Facts { lacks: Vec::new(), ..facts }).len(), 14);
     }
 }
