@@ -3,6 +3,7 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use testkit::paths::quoted;
 use testkit::target::{self, Source};
 use testkit::{skip, uprobe, wait};
 
@@ -194,11 +195,11 @@ fn no_count_is_lost_under_threads_of_both_sides() {
     }
     let program = target::build("both-sides", Source::Text(BUSY), &["-O1", "-pthread"]);
     let script = format!(
-        "uprobe:{}:hit {{ @all = count(); @by[tid] = count(); @user = sum(arg0); }} \
+        "uprobe:\"{}\":hit {{ @all = count(); @by[tid] = count(); @user = sum(arg0); }} \
          tracepoint:syscalls:sys_enter_getppid /pid == cpid/ {{ @all = count(); @by[tid] = count(); @kernel[tid] = count(); }}",
         program.display()
     );
-    let printed = printed(&script, &program.display().to_string());
+    let printed = printed(&script, &quoted(&program));
     let sum = |map: &str| -> (usize, u64) {
         let counts = printed.lines().filter(|line| line.starts_with(&format!("{map}[")));
         let counts: Vec<u64> = counts.filter_map(|line| line.rsplit_once(": ")?.1.parse().ok()).collect();
