@@ -317,10 +317,13 @@ impl<'a> Lower<'a> {
             Held::Text(text) => Some(text),
             _ => None,
         };
+        // Of a buffer or an array every byte counts, also behind a NUL.
+        let is_object = matches!(self.function.ty(a), Type::Object { .. });
         let of = |text: &'a str| compared(text.as_bytes(), first);
         match (text(self, a), text(self, b)) {
             (Some(a), Some(b)) if of(a) == of(b) => {}
             (Some(_), Some(_)) => self.insts.push(Inst::Jump(no)),
+            _ if is_object => self.branch_unless_same_memory(a, b, first, no),
             (Some(text), None) => self.branch_unless_text(b, of(text), first, no),
             (None, Some(text)) => self.branch_unless_text(a, of(text), first, no),
             (None, None) => self.branch_unless_same_memory(a, b, first, no),
