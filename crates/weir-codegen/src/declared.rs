@@ -13,7 +13,7 @@ use weir_ir::{Builtin, EventId, Function, Module, Op, Value};
 
 /// All of it.
 pub(crate) fn of_function(module: &Module, function: &Function) -> Vec<Declared> {
-    let ops = function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op);
+    let ops = function.ops();
     let declared = ops.flat_map(|op| match op {
         Op::Record { event, args } => {
             of_record(module, function, *event, args).into_iter().flatten().collect()

@@ -35,7 +35,7 @@ mod maps;
 mod place;
 
 use weir_ebpf::elf::ObjectFile;
-use weir_ebpf::insn::{alu, class, jmp, pseudo};
+use weir_ebpf::insn::{NOTHING, pseudo};
 use weir_ebpf::kfunc::Declared;
 use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
@@ -227,18 +227,8 @@ pub fn nothing(name: String) -> Program {
     Program { name, kind: ProgramKind::Controller, insns: NOTHING.to_vec() }
 }
 
-/// Gives 0.
-const NOTHING: [Insn; 2] = [
-    Insn { opcode: class::ALU64 | alu::MOV, dst: 0, src: 0, off: 0, imm: 0 },
-    Insn { opcode: class::JMP | jmp::EXIT, dst: 0, src: 0, off: 0, imm: 0 },
-];
-
 fn calls_program(function: &Function) -> bool {
-    operations(function).any(|op| *op == weir_ir::Op::CallProgram)
-}
-
-fn operations(function: &Function) -> impl Iterator<Item = &weir_ir::Op> {
-    function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op)
+    function.ops().any(|op| *op == weir_ir::Op::CallProgram)
 }
 
 /// Instructions whose maps begin at number `first`. Jumps and calls among them stay as they are.
@@ -290,7 +280,7 @@ fn ring_bytes_needed(module: &Module, most: u32) -> u32 {
             .flat_map(|function| records(module, function))
             .fold(0, |sum, bytes| sum.saturating_add(RECORD_HEADER + bytes))
     };
-    let loops = |function: &&Function| operations(function).any(|op| *op == weir_ir::Op::MayLoop);
+    let loops = |function: &&Function| function.ops().any(|op| *op == weir_ir::Op::MayLoop);
     let has_loops = module
         .functions
         .iter()
@@ -317,7 +307,7 @@ fn check_records(module: &Module, function: &Function, ring_bytes: u32) -> Resul
 
 /// Bytes of the records that a clause writes.
 fn records(module: &Module, function: &Function) -> impl Iterator<Item = u32> {
-    operations(function).filter_map(|op| match op {
+    function.ops().filter_map(|op| match op {
         weir_ir::Op::Emit { action, .. } => Some(record_bytes(&module.schema.actions[action.0 as usize])),
         weir_ir::Op::Record { event, .. } => {
             Some(lower::record::record_bytes(&module.schema.events[event.0 as usize]))

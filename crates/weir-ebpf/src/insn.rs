@@ -15,6 +15,12 @@ pub struct Insn {
     pub imm: i32,
 }
 
+/// A program that does nothing, and gives 0.
+pub const NOTHING: [Insn; 2] = [
+    Insn { opcode: class::ALU64 | alu::MOV, dst: 0, src: 0, off: 0, imm: 0 },
+    Insn { opcode: class::JMP | jmp::EXIT, dst: 0, src: 0, off: 0, imm: 0 },
+];
+
 /// Instruction classes: the low three bits of the opcode (RFC 9669, 3.1).
 pub mod class {
     pub const LD: u8 = 0x00;

@@ -54,7 +54,7 @@ pub fn at(filter: &Function, arguments: &[FoundArgument]) -> Function {
 
 /// Bit n: it asks of a text whose address is in slot n.
 pub fn text_slots(function: &Function) -> u32 {
-    let ops = function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op);
+    let ops = function.ops();
     ops.fold(0, |slots, op| match op {
         Op::TextBegins { slot, .. } => slots | 1u32.checked_shl((*slot).into()).unwrap_or(0),
         _ => slots,

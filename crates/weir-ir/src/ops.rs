@@ -249,9 +249,14 @@ impl Function {
         &self.types[value.0 as usize]
     }
 
+    /// All that it does, block after block.
+    pub fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op)
+    }
+
     /// It sends signals to the process in which it runs.
     pub fn sends_signals(&self) -> bool {
-        self.blocks.iter().flat_map(|block| &block.insts).any(|inst| matches!(inst.op, Op::Signal { .. }))
+        self.ops().any(|op| matches!(op, Op::Signal { .. }))
     }
 }
 

@@ -64,7 +64,7 @@ fn side_of(function: &Function) -> Option<Side> {
     match &function.trigger {
         Trigger::Kernel { .. } => Some(Side::Kernel),
         Trigger::Begin | Trigger::End | Trigger::Interval { .. } | Trigger::Asked { .. } => {
-            let reads = ops(function).any(|op| {
+            let reads = function.ops().any(|op| {
                 matches!(
                     op,
                     Op::ReadInt { .. } | Op::ReadStr { .. } | Op::ReadBytes { .. } | Op::ReadStrings { .. }
@@ -80,14 +80,10 @@ fn side_of(function: &Function) -> Option<Side> {
     }
 }
 
-fn ops(function: &Function) -> impl Iterator<Item = &Op> {
-    function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op)
-}
-
 /// The maps that a function names, and of each whether it only adds to it.
 fn uses(function: &Function) -> BTreeMap<usize, bool> {
     let mut uses = BTreeMap::new();
-    for op in ops(function) {
+    for op in function.ops() {
         if let Some(MapId(map)) = op.map() {
             *uses.entry(map as usize).or_insert(true) &= matches!(op, Op::Aggregate { .. });
         }

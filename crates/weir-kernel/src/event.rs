@@ -9,7 +9,7 @@
 //! | the same with types | BPF_PROG_TYPE_TRACING, one for each function | BPF_RAW_TRACEPOINT_OPEN |
 //! | time, counter | BPF_PROG_TYPE_PERF_EVENT | a perf event and a link for each CPU |
 //! | watched memory | BPF_PROG_TYPE_PERF_EVENT | a perf event and a link for each thread of the processes, which theirs inherit; else for each CPU |
-//! | iterator | BPF_PROG_TYPE_TRACING | a link, and a file that is read ([`Walk`]) |
+//! | iterator | BPF_PROG_TYPE_TRACING | a link, and a file that is read ([`Iteration`]) |
 //!
 //! Interface: bpf(2), perf_event_open(2), `events/*/*/id` of tracefs.
 
@@ -21,12 +21,12 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use nix::libc;
-use weir_ebpf::{Insn, Program};
+use weir_ebpf::insn::NOTHING;
+use weir_ebpf::{Insn, Program, ProgramKind};
 use weir_event::kernel::{CounterKind, KernelEvent, watch};
 
-use crate::features::Features;
 use crate::functions::{Functions, is_of_many};
-use crate::iterator::{self, Walk};
+use crate::iterator::{self, Iteration};
 use crate::perf::{ALL, Pmu, linked};
 use crate::probe::{Link, missed, named};
 use crate::program::{Kind, ProgType, load_insns, load_probe, with_descriptors};
@@ -36,7 +36,7 @@ use crate::{KernelError, Maps};
 /// Where tracefs is mounted: by itself, or in debugfs as it once was.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// The PMU of functions.
-const KPROBES: &str = "kprobe";
+pub(crate) const KPROBES: &str = "kprobe";
 /// `perf_type_id`, beside those of counters.
 const TYPE_TRACEPOINT: u32 = 2;
 const TYPE_BREAKPOINT: u32 = 5;
@@ -80,6 +80,23 @@ fn kind(event: &KernelEvent, functions: &Functions) -> Option<Kind> {
     })
 }
 
+/// One program can be at both ends of the calls of this function of the kernel's, which is tried.
+pub fn keeps_calls_of(function: &str) -> bool {
+    takes(&KernelEvent::Call { name: function.to_owned() })
+}
+
+/// The kernel takes a program at this event: it is attached, and taken off again.
+pub(crate) fn takes(event: &KernelEvent) -> bool {
+    let functions = Functions::of_kernel([event]);
+    if matches!(event, KernelEvent::Call { .. }) && functions.session.is_none() {
+        return false;
+    }
+    let program = Program { name: "asked".to_owned(), kind: ProgramKind::Probe, insns: NOTHING.to_vec() };
+    let attached = Maps::create(&[])
+        .and_then(|maps| AtEvent::load(&program, &maps, event, &functions)?.attach(&[(event, 0)], &[]));
+    attached.is_ok()
+}
+
 /// For messages.
 fn described(event: &KernelEvent) -> String {
     match event {
@@ -116,11 +133,10 @@ impl AtEvent {
         maps: &Maps,
         event: &KernelEvent,
         functions: &Functions,
-        features: Features,
     ) -> Result<AtEvent, KernelError> {
         let mut insns = with_descriptors(&program.insns, |index| maps.descriptor(index));
-        if let (KernelEvent::Call { .. }, Some(functions)) = (event, features.call) {
-            insns = named(&insns, functions);
+        if let (KernelEvent::Call { .. }, Some(session)) = (event, functions.session) {
+            insns = named(&insns, session);
         }
         if matches!(event, KernelEvent::Iterator { .. }) {
             insns = iterator::paced(&insns);
@@ -259,8 +275,8 @@ impl AtEvent {
     }
 
     /// Of an iterator: begins to read its list.
-    pub fn walk(&self, event: &KernelEvent) -> Result<Walk, KernelError> {
-        Walk::begin(&self.program).map_err(|source| not_attached(&self.name, event, source))
+    pub fn iterate(&self, event: &KernelEvent) -> Result<Iteration, KernelError> {
+        Iteration::begin(&self.program).map_err(|source| not_attached(&self.name, event, source))
     }
 
     /// In all threads of these processes, those that they start included; or on each CPU.

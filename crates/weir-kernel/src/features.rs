@@ -1,4 +1,4 @@
-//! What the running kernel has for uprobes, and for calls of its own functions. weir tries it once; it does not go by the version.
+//! What the running kernel has for uprobes. weir tries it once; it does not go by the version.
 //!
 //! In: nothing. Out: [`Features`]. A link of many uprobes on a folder is refused with EBADF where the kernel knows such links, and with EINVAL where
 //! not; nothing is attached by that.
@@ -6,13 +6,14 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::sync::OnceLock;
 
 use nix::libc;
-use weir_ebpf::insn::{class, jmp, pseudo};
+use weir_ebpf::insn::{NOTHING, class, jmp, pseudo};
 use weir_ebpf::{Insn, kfunc};
 
 use crate::functions;
-use crate::program::{NOTHING, load_probe};
+use crate::program::load_probe;
 use crate::syscall::{self, LinkUprobes};
 
 /// Which kinds of uprobes there are, beside those of perf events.
@@ -22,8 +23,6 @@ pub struct Features {
     pub multi: bool,
     /// The same at both ends of a call, with a word that these share (Linux 6.13), and the functions that programs call for that.
     pub session: Option<SessionFunctions>,
-    /// The same at functions of the kernel (Linux 6.10 with CONFIG_FPROBE).
-    pub call: Option<SessionFunctions>,
 }
 
 /// BTF ids.
@@ -47,31 +46,26 @@ impl SessionFunctions {
 impl Features {
     /// Asks the running kernel by calls that can only fail: with which error says whether it knows them.
     pub fn of_kernel() -> Features {
-        let functions = || {
-            let [is_return, cookie] =
-                [kfunc::SESSION_IS_RETURN, kfunc::SESSION_COOKIE].map(|id| kfunc::name(id).unwrap_or(""));
-            let ids = functions::ids(&BTreeSet::from([is_return, cookie]))?;
-            Some(SessionFunctions { is_return: *ids.get(is_return)?, cookie: *ids.get(cookie)? })
-        };
         let multi = answers(syscall::TRACE_UPROBE_MULTI, 0, libc::EBADF)
             // Where they hold for a thread and not for its process, a number that is none is not looked at first.
             && answers(syscall::TRACE_UPROBE_MULTI, u32::MAX, libc::EINVAL);
-        let has_sessions = multi && answers(syscall::TRACE_UPROBE_SESSION, 0, libc::EBADF);
-        let has_calls = functions::links(syscall::TRACE_KPROBE_SESSION);
-        let functions = if has_sessions || has_calls { functions() } else { None };
-        let session = functions.filter(|_| has_sessions);
-        let call = functions.filter(|_| has_calls);
-        Features {
-            multi,
-            session: session.filter(|functions| are_callable(syscall::TRACE_UPROBE_SESSION, functions)),
-            call: call.filter(|functions| are_callable(syscall::TRACE_KPROBE_SESSION, functions)),
-        }
+        let has_sessions = || answers(syscall::TRACE_UPROBE_SESSION, 0, libc::EBADF);
+        let session = (multi && has_sessions()).then(|| session_functions(syscall::TRACE_UPROBE_SESSION));
+        Features { multi, session: session.flatten() }
     }
+}
 
-    /// One program can be at both ends of the calls of this function of the kernel's.
-    pub fn keeps_calls_of(&self, function: &str) -> bool {
-        self.call.is_some() && functions::can_link(syscall::TRACE_KPROBE_SESSION, function)
-    }
+/// Those that programs of links of this type may call.
+pub(crate) fn session_functions(attach_type: u32) -> Option<SessionFunctions> {
+    // The kernel's types are ten megabytes, and stay what they are.
+    static FUNCTIONS: OnceLock<Option<SessionFunctions>> = OnceLock::new();
+    let functions = FUNCTIONS.get_or_init(|| {
+        let [is_return, cookie] =
+            [kfunc::SESSION_IS_RETURN, kfunc::SESSION_COOKIE].map(|id| kfunc::name(id).unwrap_or(""));
+        let ids = functions::ids(&BTreeSet::from([is_return, cookie]))?;
+        Some(SessionFunctions { is_return: *ids.get(is_return)?, cookie: *ids.get(cookie)? })
+    });
+    functions.filter(|functions| are_callable(attach_type, functions))
 }
 
 /// A program of this type may call them as the compiler has it: without arguments.

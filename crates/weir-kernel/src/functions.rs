@@ -3,17 +3,18 @@
 //! In: the events of a run. Out: [`Functions`], for which the kernel is asked once. Interface: bpf(2); Linux Documentation/bpf/btf.rst.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd as _;
 
 use nix::libc;
 use weir_ebpf::btf::KERNEL_BTF;
+use weir_ebpf::insn::NOTHING;
 use weir_event::kernel::KernelEvent;
 
+use crate::features::{SessionFunctions, session_functions};
 use crate::iterator::FUNCTION;
-use crate::program::{NOTHING, load_probe};
+use crate::program::load_probe;
 use crate::syscall::{self, LinkKprobes};
 
 /// What some events that are functions need of the kernel.
@@ -21,22 +22,30 @@ use crate::syscall::{self, LinkKprobes};
 pub struct Functions {
     ids: BTreeMap<String, i32>,
     has_many: bool,
+    /// What programs at both ends of calls may call, where the kernel has such.
+    pub(crate) session: Option<SessionFunctions>,
 }
 
 impl Functions {
     /// What these events need.
     pub fn of_kernel<'a>(events: impl IntoIterator<Item = &'a KernelEvent>) -> Functions {
-        let (mut typed, mut is_asked) = (BTreeSet::new(), false);
+        let (mut typed, mut is_asked, mut has_calls) = (BTreeSet::new(), false, false);
         for event in events {
             match event {
                 KernelEvent::TypedFunction { name, .. } => _ = typed.insert(name.clone()),
                 KernelEvent::Iterator { name } => _ = typed.insert(format!("{FUNCTION}{name}")),
+                KernelEvent::Call { .. } => has_calls = true,
                 event => is_asked |= is_of_many(event),
             }
         }
         let typed: BTreeSet<&str> = typed.iter().map(String::as_str).collect();
         let ids = if typed.is_empty() { None } else { ids(&typed) };
-        Functions { ids: ids.unwrap_or_default(), has_many: is_asked && links(syscall::TRACE_KPROBE_MULTI) }
+        let has_calls = has_calls && links(syscall::TRACE_KPROBE_SESSION);
+        Functions {
+            ids: ids.unwrap_or_default(),
+            has_many: is_asked && links(syscall::TRACE_KPROBE_MULTI),
+            session: has_calls.then(|| session_functions(syscall::TRACE_KPROBE_SESSION)).flatten(),
+        }
     }
 
     /// The number of a function that was asked for.
@@ -68,23 +77,6 @@ pub(crate) fn links(attach_type: u32) -> bool {
     // SAFETY: the kernel takes no address of nobody's; the answer would be a descriptor.
     let answer = unsafe { syscall::open(syscall::LINK_CREATE, &mut attributes) };
     answer.is_err_and(|error: io::Error| error.raw_os_error() == Some(libc::EFAULT))
-}
-
-/// Whether it takes such a link of this function, which is tried.
-pub(crate) fn can_link(attach_type: u32, function: &str) -> bool {
-    let (Ok(program), Ok(name)) = (load_probe(attach_type, "asked", &NOTHING), CString::new(function)) else {
-        return false;
-    };
-    let name = name.as_ptr() as u64;
-    let mut attributes = LinkKprobes {
-        prog_fd: program.as_raw_fd() as u32,
-        attach_type,
-        count: 1,
-        names: std::ptr::from_ref(&name) as u64,
-        ..LinkKprobes::default()
-    };
-    // SAFETY: the name and its address live over the call; the answer is a descriptor.
-    unsafe { syscall::open(syscall::LINK_CREATE, &mut attributes) }.is_ok()
 }
 
 /// The numbers of functions of the running kernel, of those that it has; none where it does not say.

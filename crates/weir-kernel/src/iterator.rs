@@ -1,6 +1,6 @@
 //! Programs that run once for each of what the kernel lists: tasks, their files, their mappings.
 //!
-//! In: a program of an iterator. Out: a [`Walk`], which runs it for a few at a time, so that what it writes can be read in between.
+//! In: a program of an iterator. Out: a [`Iteration`], which runs it for a few at a time, so that what it writes can be read in between.
 //!
 //! The kernel calls the program while a file is read, until as many bytes as were asked for are there. What weir's programs print is in their ring:
 //! [`paced`] puts instructions in front that write one byte for each call, and leave out the last one, which is for nothing.
@@ -27,14 +27,14 @@ const STEP: usize = 64;
 
 /// A list that is being read.
 #[derive(Debug)]
-pub struct Walk {
+pub struct Iteration {
     file: File,
     #[expect(dead_code, reason = "it is closed")]
     link: OwnedFd,
 }
 
-impl Walk {
-    pub(crate) fn begin(program: &OwnedFd) -> io::Result<Walk> {
+impl Iteration {
+    pub(crate) fn begin(program: &OwnedFd) -> io::Result<Iteration> {
         let mut attributes = LinkIter {
             prog_fd: program.as_raw_fd() as u32,
             attach_type: syscall::TRACE_ITER,
@@ -45,7 +45,7 @@ impl Walk {
         let mut attributes = IterCreate { link_fd: link.as_raw_fd() as u32, flags: 0 };
         // SAFETY: the same.
         let file = unsafe { syscall::open(syscall::ITER_CREATE, &mut attributes) }?;
-        Ok(Walk { file: File::from(file), link })
+        Ok(Iteration { file: File::from(file), link })
     }
 
     /// Runs the program for some more; false when there are no more.

@@ -2,17 +2,15 @@
 //!
 //! In: nothing. Out: [`Lack`]s, each with what stands in. Nothing is attached when it returns.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::os::fd::AsRawFd as _;
-use std::path::Path;
 
 use weir_ebpf::btf::KERNEL_BTF;
+use weir_event::kernel::KernelEvent;
 
-use crate::event::tracepoints;
-use crate::functions::{ids, links};
-use crate::program::{Kind, NOTHING, ProgType, load_insns};
-use crate::syscall::{self, RawTracepoint};
+use crate::event::{KPROBES, takes, tracepoints};
+use crate::functions::links;
+use crate::perf::Pmu;
+use crate::syscall;
 
 /// Something that this kernel has not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +26,8 @@ const FUNCTION: &str = "bpf_fentry_test1";
 
 /// All that it lacks, for who has the right to ask.
 pub fn lacks() -> Vec<Lack> {
-    let has_kprobes = Path::new("/sys/bus/event_source/devices/kprobe").exists();
+    let has_kprobes = Pmu::read(KPROBES).is_ok();
+    let function = KernelEvent::TypedFunction { name: FUNCTION.to_owned(), is_return: false };
     let asked = [
         (
             tracepoints().is_some(),
@@ -46,7 +45,7 @@ pub fn lacks() -> Vec<Lack> {
             "tracepoints, and fentry where the kernel has it, stand in",
         ),
         (
-            has_typed(),
+            takes(&function),
             "functions call no programs (CONFIG_FUNCTION_TRACER): no fentry and fexit",
             "kprobe stands in",
         ),
@@ -63,16 +62,4 @@ pub fn lacks() -> Vec<Lack> {
     ];
     let missing = asked.into_iter().filter(|(is_there, ..)| !is_there);
     missing.map(|(_, what, instead)| Lack { what, instead }).collect()
-}
-
-/// A program is at a function for a moment.
-fn has_typed() -> bool {
-    let id = ids(&BTreeSet::from([FUNCTION])).and_then(|ids| ids.get(FUNCTION).copied());
-    let Some(id) = id else { return false };
-    let kind =
-        Kind { attach_type: syscall::TRACE_FENTRY, function: id as u32, ..Kind::of(ProgType::Tracing) };
-    let Ok(program) = load_insns(kind, "asked", &NOTHING) else { return false };
-    let mut attributes = RawTracepoint { prog_fd: program.as_raw_fd() as u32, ..RawTracepoint::default() };
-    // SAFETY: the attributes hold no addresses, and the answer is a descriptor.
-    unsafe { syscall::open(syscall::RAW_TRACEPOINT_OPEN, &mut attributes) }.is_ok()
 }

@@ -11,7 +11,7 @@
 //!   the kernel gives back 32 bits.
 //! - [`load`] refuses programs of probes: the kernel runs those where they are attached, and nowhere else. [`Probe`] attaches them to uprobes, in
 //!   the ways that the kernel has ([`Features`]), and [`AtEvent`] to what only the kernel sees; a program of the controller runs as a raw
-//!   tracepoint's ([`Called`]).
+//!   tracepoint's ([`Called`]). What the kernel lists is read by an [`Iteration`]. [`lacks()`] names what a kernel has not.
 //! - The functions of a program that has callbacks are described in BTF; others go without.
 //!
 //! Deliberately not here: pinning, which places a script means, and any opinion on a program.
@@ -33,10 +33,10 @@ mod program;
 mod ring;
 mod syscall;
 
-pub use event::{AtEvent, tracepoints};
+pub use event::{AtEvent, keeps_calls_of, tracepoints};
 pub use features::{Features, SessionFunctions};
 pub use functions::Functions;
-pub use iterator::Walk;
+pub use iterator::Iteration;
 pub use lacks::{Lack, lacks};
 pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};

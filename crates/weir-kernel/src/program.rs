@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use weir_ebpf::btf::Described;
-use weir_ebpf::insn::{alu, class, jmp, pseudo};
+use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, Program, ProgramKind};
 
 use crate::syscall::{self, BtfLoad, ProgLoad, TestRun};
@@ -245,12 +245,6 @@ pub(crate) fn load_insns(kind: Kind, name: &str, insns: &[Insn]) -> Result<Owned
         KernelError::Refused { name: name.to_owned(), error, log }
     })
 }
-
-/// Gives 0.
-pub(crate) const NOTHING: [Insn; 2] = [
-    Insn { opcode: class::ALU64 | alu::MOV, dst: 0, src: 0, off: 0, imm: 0 },
-    Insn { opcode: class::JMP | jmp::EXIT, dst: 0, src: 0, off: 0, imm: 0 },
-];
 
 /// As a program of uprobes or kprobes, for links of this type (0: of perf events).
 pub(crate) fn load_probe(attach_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, KernelError> {

@@ -14,7 +14,7 @@ use crate::store::Store;
 
 /// The kernel's maps of a run that has others as well.
 #[derive(Clone, Debug)]
-pub(crate) struct Aside {
+pub(crate) struct KernelMaps {
     pub(crate) maps: Rc<InKernel>,
     /// By the numbers of the script's maps.
     pub(crate) sides: Rc<[Side]>,
@@ -22,17 +22,17 @@ pub(crate) struct Aside {
     pub(crate) hits: Option<u32>,
 }
 
-impl Aside {
+impl KernelMaps {
     /// With those of the other side.
     pub(crate) fn beside<'a>(&'a self, segment: &'a dyn Store, schemas: &'a [MapSchema]) -> Both<'a> {
-        Both { segment, aside: self, schemas, side: Cell::new(Side::Processes) }
+        Both { segment, in_kernel: self, schemas, side: Cell::new(Side::Processes) }
     }
 }
 
 /// The maps of both sides.
 pub(crate) struct Both<'a> {
     segment: &'a dyn Store,
-    aside: &'a Aside,
+    in_kernel: &'a KernelMaps,
     schemas: &'a [MapSchema],
     /// Whose are maps that are not the script's, such as stacks.
     side: Cell<Side>,
@@ -40,7 +40,7 @@ pub(crate) struct Both<'a> {
 
 impl fmt::Debug for Both<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Both").field("aside", &self.aside).finish_non_exhaustive()
+        f.debug_struct("Both").field("in_kernel", &self.in_kernel).finish_non_exhaustive()
     }
 }
 
@@ -52,22 +52,26 @@ impl Both<'_> {
 
     /// The same about what a map of the script holds.
     pub(crate) fn is_of_map(&self, map: u32) {
-        self.side.set(self.aside.sides.get(map as usize).copied().unwrap_or(Side::Processes));
+        self.side.set(self.in_kernel.sides.get(map as usize).copied().unwrap_or(Side::Processes));
     }
 
     fn side(&self, map: u32) -> Side {
-        match self.aside.sides.get(map as usize) {
+        match self.in_kernel.sides.get(map as usize) {
             Some(side) => *side,
-            None if self.aside.hits == Some(map) => Side::Both,
+            None if self.in_kernel.hits == Some(map) => Side::Both,
             None => self.side.get(),
         }
     }
 
-    fn kernel(&self) -> &InKernel {
-        &self.aside.maps
+    /// Who has the map.
+    fn stores(&self, map: u32) -> impl Iterator<Item = &dyn Store> {
+        let side = self.side(map);
+        let in_kernel = || &*self.in_kernel.maps as &dyn Store;
+        let segment = (side != Side::Kernel).then_some(self.segment);
+        segment.into_iter().chain((side != Side::Processes).then(in_kernel))
     }
 
-    fn merged(&self, map: u32, into: &mut Vec<u8>, other: &[u8]) {
+    fn merge(&self, map: u32, into: &mut Vec<u8>, other: &[u8]) {
         let value = self.schemas.iter().find(|schema| schema.map_index == map).map(|schema| &schema.value);
         // Of these the first word is the largest that was seen, however it is written.
         let is_extreme = matches!(value, Some(MapValue::Min { .. } | MapValue::Max { .. }));
@@ -87,61 +91,34 @@ fn add(into: &mut Vec<u8>, other: &[u8], is_extreme: bool) {
 
 impl Store for Both<'_> {
     fn lookup(&self, map: u32, key: &[u8]) -> Option<Vec<u8>> {
-        match self.side(map) {
-            Side::Processes => self.segment.lookup(map, key),
-            Side::Kernel => self.kernel().lookup(map, key),
-            Side::Both => match (self.segment.lookup(map, key), self.kernel().lookup(map, key)) {
-                (Some(mut value), Some(other)) => {
-                    self.merged(map, &mut value, &other);
-                    Some(value)
-                }
-                (one, other) => one.or(other),
-            },
-        }
+        let values = self.stores(map).filter_map(|store| store.lookup(map, key));
+        values.reduce(|mut value, other| {
+            self.merge(map, &mut value, &other);
+            value
+        })
     }
 
     fn entries(&self, map: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
-        match self.side(map) {
-            Side::Processes => self.segment.entries(map),
-            Side::Kernel => self.kernel().entries(map),
-            Side::Both => {
-                let mut all: BTreeMap<Vec<u8>, Vec<u8>> = self.segment.entries(map).into_iter().collect();
-                for (key, other) in self.kernel().entries(map) {
-                    let value = all.entry(key).or_default();
-                    self.merged(map, value, &other);
-                }
-                all.into_iter().collect()
-            }
+        if self.side(map) != Side::Both {
+            return self.stores(map).flat_map(|store| store.entries(map)).collect();
         }
+        let mut all: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        for (key, value) in self.stores(map).flat_map(|store| store.entries(map)) {
+            self.merge(map, all.entry(key).or_default(), &value);
+        }
+        all.into_iter().collect()
     }
 
     fn set(&self, map: u32, key: &[u8], value: &[u8]) {
-        match self.side(map) {
-            Side::Kernel => self.kernel().set(map, key, value),
-            Side::Processes | Side::Both => self.segment.set(map, key, value),
-        }
+        self.stores(map).take(1).for_each(|store| store.set(map, key, value));
     }
 
     fn clear(&self, map: u32) {
-        match self.side(map) {
-            Side::Processes => self.segment.clear(map),
-            Side::Kernel => self.kernel().clear(map),
-            Side::Both => {
-                self.segment.clear(map);
-                self.kernel().clear(map);
-            }
-        }
+        self.stores(map).for_each(|store| store.clear(map));
     }
 
     fn zero(&self, map: u32) {
-        match self.side(map) {
-            Side::Processes => self.segment.zero(map),
-            Side::Kernel => self.kernel().zero(map),
-            Side::Both => {
-                self.segment.zero(map);
-                self.kernel().zero(map);
-            }
-        }
+        self.stores(map).for_each(|store| store.zero(map));
     }
 }
 

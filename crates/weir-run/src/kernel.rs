@@ -27,7 +27,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_codegen::HITS_ENTRIES;
 use weir_event::Schema;
 use weir_event::kernel::KernelEvent;
-use weir_ir::{Builtin, Function, Inst, Module, Op, Trigger};
+use weir_ir::{Builtin, Function, Module, Op, Trigger};
 use weir_kernel::{Features, KernelError, Link, Place, Ring};
 use weir_policy::guard::Guard;
 use weir_policy::policy::Needs;
@@ -42,7 +42,7 @@ use crate::controller::Controller;
 use crate::course::Course;
 use crate::failure::Failure;
 use crate::in_kernel::InKernel;
-use crate::kernel::engine::{AtEvents, Engine, InKernelCaller};
+use crate::kernel::engine::{AtEvents, Engine, InKernelCaller, read_some};
 use crate::kernel::places::Places;
 use crate::notice::{NotProbed, Notice, note};
 use crate::options::{Engine as Chosen, Options};
@@ -69,9 +69,6 @@ const EVENTS_AT_ONCE: usize = 20;
 
 /// For so long lists are read before signals and the ends of processes are looked at again.
 const STEPS: Duration = Duration::from_millis(20);
-
-/// Records read in a row before signals and the ends of processes are looked at again.
-const RECORDS_PER_ROUND: usize = 4096;
 
 /// What a run asks for that the kernel engine does not do.
 pub(super) fn refuse(options: &Options, is_recording: bool) -> Result<(), Failure> {
@@ -149,8 +146,8 @@ pub(super) fn check_namespace(options: &Options) -> Result<(), Failure> {
 
 /// What a script asks for that programs in the kernel cannot have, and the clause that does.
 pub(super) fn check(module: &Module, options: &Options) -> Result<(), (Failure, Span)> {
-    let is_float = |inst: &Inst| matches!(inst.op, Op::Builtin(Builtin::Float(_)));
-    let uses = |function: &&Function| function.blocks.iter().flat_map(|block| &block.insts).any(is_float);
+    let is_float = |op: &Op| matches!(op, Op::Builtin(Builtin::Float(_)));
+    let uses = |function: &&Function| function.ops().any(is_float);
     match module.functions.iter().find(uses) {
         None => Ok(()),
         Some(function) => {
@@ -242,7 +239,7 @@ pub(super) fn start(
         check_policy(&shared.guard)?;
     }
     let pids: Vec<i32> = given.iter().map(|(pid, ())| *pid).collect();
-    course.events = AtEvents::attach(compiled, &course.maps.maps, &pids, features)?;
+    course.events = AtEvents::attach(compiled, &course.maps.maps, &pids)?;
     course.is_of_lists = pids.is_empty() && compiled.triggers.iter().all(is_of_list);
     if !course.is_of_lists {
         course.read_lists()?;
@@ -707,16 +704,12 @@ impl InKernelCourse {
     /// Reads what is there, but not for ever where programs write all the time; whether that was all.
     fn read_all(&mut self) -> Result<bool, Failure> {
         let began = now_ns();
-        for _ in 0..RECORDS_PER_ROUND {
-            let Some(record) = self.ring.next() else {
-                self.output.symbols.note_drained(began);
-                self.output.flush()?;
-                return Ok(true);
-            };
-            self.output.record(&*self.maps, &record)?;
+        let is_all = read_some(&mut self.ring, |record| self.output.record(&*self.maps, record))?;
+        if is_all {
+            self.output.drained(began);
         }
         self.output.flush()?;
-        Ok(false)
+        Ok(is_all)
     }
 
     /// Reads what is listed now, while the command is held.

@@ -22,7 +22,7 @@ use weir_event::{MapSchema, PrintTo, Schema};
 use weir_ir::sides::Side;
 use weir_report::{Decoded, Entry, ProcessLine, Records, Report, Summary};
 
-use crate::both::Aside;
+use crate::both::KernelMaps;
 use crate::failure::Failure;
 use crate::local_time;
 use crate::notice::{Notice, Notices};
@@ -64,9 +64,10 @@ pub(crate) struct Output {
     /// How often runs of a clause ended in the loop of that line.
     loops: BTreeMap<(String, u32), u64>,
     /// Maps that are in the kernel, where the others are not.
-    aside: Option<Aside>,
-    /// Records that its ring had no room for.
-    lost_aside: u64,
+    kernel_maps: Option<KernelMaps>,
+    /// Records that its ring had no room for, and when that was last seen empty.
+    lost_in_kernel: u64,
+    drained_in_kernel_ns: u64,
 }
 
 impl Output {
@@ -85,14 +86,15 @@ impl Output {
             lost: 0,
             told_lost: None,
             loops: BTreeMap::new(),
-            aside: None,
-            lost_aside: 0,
+            kernel_maps: None,
+            lost_in_kernel: 0,
+            drained_in_kernel_ns: 0,
         }
     }
 
-    /// The same, with maps that are elsewhere.
-    pub(crate) fn with_aside(self, aside: Option<Aside>) -> Output {
-        Output { aside, ..self }
+    /// The same, with maps that are in the kernel.
+    pub(crate) fn with_kernel_maps(self, kernel_maps: KernelMaps) -> Output {
+        Output { kernel_maps: Some(kernel_maps), ..self }
     }
 
     pub(crate) fn schema(&self) -> &Schema {
@@ -157,13 +159,11 @@ impl Output {
 
     /// The same of a record that comes from there.
     pub(crate) fn record_of(&mut self, side: Side, maps: &dyn Store, bytes: &[u8]) -> Result<(), Failure> {
-        let Some(aside) = self.aside.take() else { return self.done(maps, &|_| (), bytes) };
+        let Some(kernel_maps) = self.kernel_maps.clone() else { return self.done(maps, &|_| (), bytes) };
         let plan = self.plan.clone();
-        let both = aside.beside(maps, &plan.compiled.schema.maps);
+        let both = kernel_maps.beside(maps, &plan.compiled.schema.maps);
         both.is_of(side);
-        let done = self.done(&both, &|map| both.is_of_map(map), bytes);
-        self.aside = Some(aside);
-        done
+        self.done(&both, &|map| both.is_of_map(map), bytes)
     }
 
     /// `is_about`: what follows is about what this map holds.
@@ -261,7 +261,7 @@ impl Output {
         foreign: &dyn Fn(usize) -> Option<Vec<Entry>>,
     ) -> Result<(), Failure> {
         let (scalars, schema) = (&self.scalars, &self.plan.compiled.schema);
-        let both = self.aside.as_ref().map(|aside| aside.beside(maps, &schema.maps));
+        let both = self.kernel_maps.as_ref().map(|kernel| kernel.beside(maps, &schema.maps));
         let maps = both.as_ref().map_or(maps, |both| both as &dyn Store);
         let entries = &mut |index: usize, map: &MapSchema| {
             if let Some(both) = &both {
@@ -281,15 +281,15 @@ impl Output {
 
     /// Does something with the maps of both sides, where there are two.
     pub(crate) fn with_maps<T>(&self, maps: &dyn Store, work: impl FnOnce(&dyn Store) -> T) -> T {
-        match &self.aside {
-            Some(aside) => work(&aside.beside(maps, &self.schema().maps)),
+        match &self.kernel_maps {
+            Some(kernel) => work(&kernel.beside(maps, &self.schema().maps)),
             None => work(maps),
         }
     }
 
     /// Says how many records the ring had no room for: at most once a second, unless it is the last time.
     pub(crate) fn tell_lost(&mut self, dropped: u64, is_last: bool) -> Result<(), Failure> {
-        let dropped = dropped + self.lost_aside;
+        let dropped = dropped + self.lost_in_kernel;
         let is_due = is_last || self.told_lost.is_none_or(|at| at.elapsed() >= LOST_INTERVAL);
         if dropped > self.lost && is_due {
             self.told_lost = Some(Instant::now());
@@ -300,9 +300,16 @@ impl Output {
         Ok(())
     }
 
-    /// The same of a ring that is elsewhere, with its maps: said with the next of these.
-    pub(crate) fn lost_aside(&mut self, maps: &dyn Store) {
-        self.lost_aside = self.no_room(maps);
+    /// The ring was seen empty at this time, or later: all records are younger.
+    pub(crate) fn drained(&self, began_ns: u64) {
+        let both = self.kernel_maps.as_ref().map_or(began_ns, |_| began_ns.min(self.drained_in_kernel_ns));
+        self.symbols.note_drained(both);
+    }
+
+    /// The same of the kernel's ring, where there is another. What it had no room for is said with what that had not.
+    pub(crate) fn drained_in_kernel(&mut self, maps: &dyn Store, began_ns: u64) {
+        self.drained_in_kernel_ns = began_ns;
+        self.lost_in_kernel = self.no_room(maps);
     }
 
     /// Records that programs had no room for, where they count them themselves.

@@ -49,8 +49,8 @@ pub(crate) struct Given {
     pub(crate) recording: Option<Recording>,
     /// It runs in the kernel, which has this.
     pub(crate) kernel: Option<Features>,
-    /// Its clauses at events of the kernel run there, which has this, and the others in processes.
-    pub(crate) split: Option<Features>,
+    /// Its clauses at events of the kernel run there, and the others in processes.
+    pub(crate) is_split: bool,
     /// What was found of libraries that processes load later.
     pub(crate) later: Later,
 }
@@ -88,7 +88,7 @@ impl Given {
             kernel: match self.kernel {
                 _ if self.options.checks_alone => weir_script::Kernel::Checked,
                 Some(_) => weir_script::Kernel::Runs,
-                None if self.split.is_some() => weir_script::Kernel::Runs,
+                None if self.is_split => weir_script::Kernel::Runs,
                 None => weir_script::Kernel::Refused,
             },
             ..weir_script::Options::default()
@@ -123,10 +123,7 @@ impl Given {
                 Some(features) => features.session.is_some(),
                 None => stages::keeps(spec, world),
             };
-            let in_kernel = self.kernel.or(self.split);
-            let keeps_in_kernel =
-                |name: &str| in_kernel.is_some_and(|features| features.keeps_calls_of(name));
-            weir_ir::pass::fuse(&mut module, &keeps, &keeps_in_kernel);
+            weir_ir::pass::fuse(&mut module, &keeps, &weir_kernel::keeps_calls_of);
         }
         Ok(module)
     }
@@ -160,14 +157,14 @@ impl Given {
 
     /// Which clauses are the kernel's, where it has both kinds.
     fn sides(&self, module: &Module) -> Result<Option<Sides>, Failure> {
-        let sides = self.split.map(|_| Sides::of(module)).transpose();
+        let sides = self.is_split.then(|| Sides::of(module)).transpose();
         // It had sides before, whatever process it is compiled for.
         sides.map_err(|Conflict { map }| Failure::Bug(anyhow!("{map} is needed on both sides")))
     }
 
     /// What of the script runs in the kernel, where the rest does not: as `compiled`, with the same numbers.
     pub(crate) fn half(&self, module: &Module, compiled: &Compiled) -> Result<Option<Half>, Failure> {
-        let (Some(features), Some(sides)) = (self.split, self.sides(module)?) else { return Ok(None) };
+        let Some(sides) = self.sides(module)? else { return Ok(None) };
         let ring_bytes = printed_ring_bytes(local::possible_cpus());
         let counts_hits = self.options.counts_hits;
         let is_for_kernel = true;
@@ -178,7 +175,7 @@ impl Given {
         if half.schema != compiled.schema || internal(&half) != internal(compiled) {
             return Err(Failure::Bug(anyhow!("the halves of the script have other maps")));
         }
-        Ok(Some(Half { compiled: half, sides, features }))
+        Ok(Some(Half { compiled: half, sides }))
     }
 
     /// What the script means for another process of a run than the one that it was compiled for `first`.
@@ -202,7 +199,6 @@ impl Given {
 pub(crate) struct Half {
     pub(crate) compiled: Compiled,
     pub(crate) sides: Sides,
-    pub(crate) features: Features,
 }
 
 /// What a script means for one process, or for several.

@@ -150,15 +150,10 @@ impl Given {
     fn split(&mut self, subjects: &Subjects, notices: &Notices) -> Result<(), Failure> {
         // It is compiled again for how it is to run, and what it warns of is said then.
         let Ok((_, _, module)) = first(self, subjects, &Notices::ignored()) else { return Ok(()) };
-        let is_of_process =
-            |function: &weir_ir::Function| function.trigger.is_probe() && !function.trigger.is_kernel();
-        if !module.functions.iter().any(is_of_process) {
-            return Ok(());
-        }
         match Sides::of(&module) {
             Ok(_) => {
                 kernel::refuse_of_half(&self.options)?;
-                (self.split, self.kernel) = (self.kernel, None);
+                (self.kernel, self.is_split) = (None, true);
             }
             Err(Conflict { map }) if !self.options.is_quiet() => note!(
                 notices,
@@ -174,16 +169,14 @@ impl Given {
 impl Front {
     /// Finds the processes, and what the script means for the first of them.
     pub fn new(script: Script, options: Options, notices: Notices) -> Result<Front, Failure> {
-        let is_in_kernel = match options.engine {
-            Engine::Kernel => true,
-            Engine::User => false,
+        let events = match options.engine {
             // What a script only looks at is of no engine.
-            Engine::Auto if options.checks_alone || script.recording.is_some() => false,
-            Engine::Auto => {
+            Engine::Auto if !options.checks_alone && script.recording.is_none() => {
                 let places =
                     Binaries::of_machine(None, places()).with_headers(options.header_folders.clone());
-                weir_script::has_events_of_kernel(&script.source, &places)
+                weir_script::events(&script.source, &places)
             }
+            engine => weir_script::Events { of_kernel: engine == Engine::Kernel, of_processes: false },
         };
         if options.command.is_some() && options.names_processes() {
             return Err(Failure::Usage(anyhow!(
@@ -194,12 +187,12 @@ impl Front {
         let filter = filtered::text(&options)?;
         let decider = Decider::given(&options)?;
         let probes = ProbeFilter::new(options.mode, options.probe_filter.as_deref())?;
-        let kernel = is_in_kernel.then(Features::of_kernel);
+        let kernel = events.of_kernel.then(Features::of_kernel);
         let Script { source, parameters, mut recording } = script;
         if let Some(recording) = &mut recording {
             recording.is_filtered_by(&options);
         }
-        let given = Given {
+        let mut given = Given {
             options,
             source,
             parameters,
@@ -208,12 +201,11 @@ impl Front {
             decider,
             recording,
             kernel,
-            split: None,
+            is_split: false,
             later: Later::default(),
         };
-        let mut given = given;
         let subjects = Subjects::find(&given.options)?;
-        if given.options.engine == Engine::Auto && is_in_kernel {
+        if events.of_kernel && events.of_processes {
             given.split(&subjects, &notices)?;
         }
         // Of a script that is wrong its faults are said first.

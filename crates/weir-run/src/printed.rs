@@ -12,13 +12,10 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::part::Round;
 use crate::shared::Shared;
-use crate::sink::{Ending, Finished, READ_INTERVAL, Sink};
+use crate::sink::{Ending, Finished, READ_INTERVAL, RECORDS_PER_ROUND, Sink};
 
 /// How long the end of a run waits for records that are being written. A reader gives up on one after a tenth of a second.
 const REST_WAIT: Duration = Duration::from_millis(200);
-
-/// Records read in a row before all else is looked at again.
-const RECORDS_PER_ROUND: usize = 4096;
 
 /// From so many on in a round the next one comes sooner.
 const RECORDS_OF_BUSY: usize = 256;
@@ -59,7 +56,7 @@ impl Printed {
             }
         }
         if ring.has_read(&mark) {
-            output.symbols.note_drained(began);
+            output.drained(began);
         }
         self.report_lost(segment, output)
     }
@@ -73,7 +70,7 @@ impl Sink for Printed {
         self.has_more = taken == RECORDS_PER_ROUND;
         self.is_busy = taken >= RECORDS_OF_BUSY;
         if !self.has_more {
-            output.symbols.note_drained(began);
+            output.drained(began);
         }
         self.report_lost(segment, output)
     }

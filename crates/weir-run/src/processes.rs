@@ -391,8 +391,8 @@ impl Shared {
             rounds.read_by(Box::new(flight));
         }
         if let Some(half) = half {
-            let (half, aside) = InKernelHalf::load(half, command)?;
-            rounds = rounds.with_half(half, aside);
+            let (half, kernel_maps) = InKernelHalf::load(half, command)?;
+            rounds = rounds.with_half(half, kernel_maps);
         }
         self.start_clock(maps, command)?;
         rounds.begin(maps)?;

@@ -21,7 +21,7 @@ use weir_report::{Entry, ProcessLine, Report, Summary};
 use weir_rt::Clock;
 use weir_rt::segment::Segment;
 
-use crate::both::Aside;
+use crate::both::KernelMaps;
 use crate::controller::{Caller, Controller, InWeir};
 use crate::failure::Failure;
 use crate::gone::Gone;
@@ -91,8 +91,8 @@ impl Rounds {
     }
 
     /// The same with a half that runs in the kernel, whose maps are those.
-    pub(crate) fn with_half(mut self, half: InKernelHalf, aside: Aside) -> Rounds {
-        self.output = self.output.with_aside(Some(aside));
+    pub(crate) fn with_half(mut self, half: InKernelHalf, kernel_maps: KernelMaps) -> Rounds {
+        self.output = self.output.with_kernel_maps(kernel_maps);
         Rounds { half: Some(half), ..self }
     }
 

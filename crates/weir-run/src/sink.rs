@@ -16,6 +16,9 @@ use crate::part::Round;
 /// How long records may lie in the ring before they are read, and a map be without what it has to grow by.
 pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Records read in a row before all else is looked at again.
+pub(crate) const RECORDS_PER_ROUND: usize = 4096;
+
 pub(crate) trait Sink {
     /// Probes are in.
     fn begins(&mut self) {}

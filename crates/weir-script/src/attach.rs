@@ -68,6 +68,12 @@ pub(crate) fn is_of_kernel(probe: &Probe) -> bool {
     known(kind).is_none() && kernel::kind(&kind.to_lowercase()).is_some()
 }
 
+/// Its kind is one of processes.
+pub(crate) fn is_of_process(probe: &Probe) -> bool {
+    let kind = probe.parts.first().and_then(|part| known(&part.text));
+    kind.is_some_and(|(name, ..)| matches!(*name, "uprobe" | "uretprobe" | "usdt"))
+}
+
 /// The kind that a word stands for.
 fn known(word: &str) -> Option<&'static (&'static str, &'static str, &'static str)> {
     let lower = word.to_lowercase();

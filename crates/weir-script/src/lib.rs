@@ -118,12 +118,24 @@ pub fn compile(
     Ok((module, diagnostics))
 }
 
-/// Some of the script's probes are the kernel's. Of a text that cannot be read, as far as it can.
-pub fn has_events_of_kernel(file: &SourceFile, world: &dyn World) -> bool {
-    let expanded = expand::expand(parse(file).0, file, world);
-    let clauses = &expanded.script.clauses;
-    let mut probes = clauses.iter().flat_map(|clause| &clause.probes);
-    probes.any(attach::is_of_kernel) || clauses.iter().any(names_its_memory)
+/// Where a script's clauses can run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Events {
+    /// Some are at events of the kernel's, or ask where it has something.
+    pub of_kernel: bool,
+    /// Some are at functions or static probes of processes.
+    pub of_processes: bool,
+}
+
+/// Where the script's clauses can run. Of a text that cannot be read, as far as it can.
+pub fn events(file: &SourceFile, world: &dyn World) -> Events {
+    let clauses = expand::expand(parse(file).0, file, world).script.clauses;
+    let mut events = Events::default();
+    for clause in &clauses {
+        events.of_kernel |= clause.probes.iter().any(attach::is_of_kernel) || names_its_memory(clause);
+        events.of_processes |= clause.probes.iter().any(attach::is_of_process);
+    }
+    events
 }
 
 /// The clause says where the kernel has something.

@@ -63,7 +63,7 @@ impl Pair {
         if !is_integer || !matches!(schema.key, Some(Type::Int { .. })) || !is_printed_nowhere(module, map) {
             return None;
         }
-        let uses = |function: &Function| ops(function).any(|op| op.map() == Some(map));
+        let uses = |function: &Function| function.ops().any(|op| op.map() == Some(map));
         let users: Vec<usize> = (0..module.functions.len()).filter(|&f| uses(&module.functions[f])).collect();
         let &[one, other] = &users[..] else { return None };
         let (entry, exit) = match (&module.functions[one].trigger, &module.functions[other].trigger) {
@@ -82,14 +82,15 @@ impl Pair {
         }
         let is_one_function = function_of(at_entry)? == function_of(at_exit)?;
         let names_itself = |op: &Op| matches!(op, Op::Builtin(Builtin::Probe | Builtin::Func));
-        if !is_one_function || ops(at_entry).any(names_itself) || shares_state(at_entry, at_exit, Some(map)) {
+        if !is_one_function || at_entry.ops().any(names_itself) || shares_state(at_entry, at_exit, Some(map))
+        {
             return None;
         }
         let never_zero = sets_only(at_entry, map)?;
         if !leaves_nothing(at_exit, map, never_zero) || !may_move(module, entry, exit) {
             return None;
         }
-        let added = ADDED_VALUES + 2 * ops(at_exit).filter(|op| matches!(op, Op::MapHas { .. })).count();
+        let added = ADDED_VALUES + 2 * at_exit.ops().filter(|op| matches!(op, Op::MapHas { .. })).count();
         let fits = at_entry.types.len() + at_exit.types.len() + added <= limits::VALUES_MAX
             && at_entry.blocks.len() + at_exit.blocks.len() < limits::BLOCKS_MAX;
         fits.then(|| Pair { map, entry, exit, always_sets: always_sets(at_entry, map) })
@@ -109,12 +110,8 @@ impl Pair {
 /// Values besides those of the halves: `is_return`, and the zeros that are set.
 const ADDED_VALUES: usize = 2;
 
-fn ops(function: &Function) -> impl Iterator<Item = &Op> {
-    function.blocks.iter().flat_map(|block| &block.insts).map(|inst| &inst.op)
-}
-
 fn has_loops(function: &Function) -> bool {
-    ops(function).any(|op| *op == Op::MayLoop)
+    function.ops().any(|op| *op == Op::MayLoop)
 }
 
 /// No record asks for the map, but for `clear` at the end.
@@ -134,7 +131,7 @@ fn is_printed_nowhere(module: &Module, map: MapId) -> bool {
             | Action::Exit { .. } => false,
         }
     };
-    !module.functions.iter().any(|function| ops(function).any(|op| asks(function, op)))
+    !module.functions.iter().any(|function| function.ops().any(|op| asks(function, op)))
 }
 
 /// The function that it is at; none if there are several, or if it is at a place inside one.
@@ -164,14 +161,14 @@ fn kernel_function(trigger: &Trigger) -> Option<(&str, bool)> {
 /// The two use a map, other than `except`, whose order of operations can be seen.
 fn shares_state(a: &Function, b: &Function, except: Option<MapId>) -> bool {
     let observes = |op: &Op| matches!(op, Op::Aggregate { .. });
-    ops(a)
+    a.ops()
         .filter(|op| op.map().is_some() && op.map() != except)
-        .any(|one| ops(b).any(|other| one.map() == other.map() && !(observes(one) && observes(other))))
+        .any(|one| b.ops().any(|other| one.map() == other.map() && !(observes(one) && observes(other))))
 }
 
 /// Something of it is seen in the order in which programs run: records, or what the user's own program does.
 fn has_order(function: &Function) -> bool {
-    ops(function).any(|op| matches!(op, Op::Emit { .. } | Op::Record { .. } | Op::CallProgram))
+    function.ops().any(|op| matches!(op, Op::Emit { .. } | Op::Record { .. } | Op::CallProgram))
 }
 
 /// The entry's half can run when the return's would among the probes of the script.
@@ -198,7 +195,7 @@ fn is_tid(key: &[Value], definitions: &BTreeMap<Value, &Op>) -> bool {
 fn sets_only(function: &Function, map: MapId) -> Option<bool> {
     let definitions = definitions(function);
     let mut never_zero = true;
-    for op in ops(function).filter(|op| op.map() == Some(map)) {
+    for op in function.ops().filter(|op| op.map() == Some(map)) {
         match op {
             Op::MapSet { key, value, .. } if is_tid(key, &definitions) => {
                 never_zero &= match definitions.get(value) {
@@ -220,7 +217,7 @@ fn always_sets(function: &Function, map: MapId) -> bool {
 /// All that is done to the map is reading and deleting its entry of this thread, which is not there at any end.
 fn leaves_nothing(function: &Function, map: MapId, never_zero: bool) -> bool {
     let definitions = definitions(function);
-    for op in ops(function).filter(|op| op.map() == Some(map)) {
+    for op in function.ops().filter(|op| op.map() == Some(map)) {
         let is_known = match op {
             Op::MapGet { key, .. } | Op::MapDelete { key, .. } => is_tid(key, &definitions),
             // A value that is not there reads as 0, so they are told apart only where none is 0.
@@ -308,18 +305,12 @@ fn asked_by_value(function: &Function, map: MapId) -> Function {
 
 /// At both ends of what this one is at the return of. With the names of the return's sites: only its half asks for them.
 fn both_ends(exit: &Trigger) -> Trigger {
-    match exit {
-        Trigger::Kernel { sites } => {
-            let call = |KernelSite { event, cookie }: &KernelSite| {
-                let event = match event {
-                    KernelEvent::Function { name, .. } => KernelEvent::Call { name: name.clone() },
-                    other => other.clone(),
-                };
-                KernelSite { event, cookie: *cookie }
-            };
-            Trigger::Kernel { sites: sites.iter().map(call).collect() }
+    match (kernel_function(exit), &exit.cookies()[..]) {
+        (Some((name, _)), &[cookie]) => {
+            let event = KernelEvent::Call { name: name.to_owned() };
+            Trigger::Kernel { sites: vec![KernelSite { event, cookie }] }
         }
-        exit => Trigger::Session { sites: exit.sites().to_vec() },
+        _ => Trigger::Session { sites: exit.sites().to_vec() },
     }
 }
 

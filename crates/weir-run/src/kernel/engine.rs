@@ -7,12 +7,15 @@ use anyhow::Context as _;
 use weir_codegen::Compiled;
 use weir_event::kernel::KernelEvent;
 use weir_ir::{KernelSite, Trigger};
-use weir_kernel::{AtEvent, Called, End, Features, Functions, KernelError, Link, Maps, Probe, Walk};
+use weir_kernel::{
+    AtEvent, Called, End, Features, Functions, Iteration, KernelError, Link, Maps, Probe, Ring,
+};
 
 use crate::controller::Caller;
 use crate::failure::Failure;
 use crate::in_kernel::InKernel;
 use crate::plan::Plan;
+use crate::sink::RECORDS_PER_ROUND;
 
 /// A program by its number.
 pub(super) type Numbered = (usize, Probe);
@@ -84,26 +87,21 @@ pub(super) struct AtEvents {
     links: Vec<Link>,
     places: usize,
     /// Lists that are read.
-    walks: Vec<Walk>,
+    iterations: Vec<Iteration>,
 }
 
 impl AtEvents {
     /// Attaches each program to all its places, or none. What is watched is the memory of these processes, if there are any.
-    pub(super) fn attach(
-        compiled: &Compiled,
-        maps: &Maps,
-        processes: &[i32],
-        features: Features,
-    ) -> Result<AtEvents, Failure> {
+    pub(super) fn attach(compiled: &Compiled, maps: &Maps, processes: &[i32]) -> Result<AtEvents, Failure> {
         let all_sites = compiled.triggers.iter().flat_map(sites_of);
         let functions = Functions::of_kernel(all_sites.map(|site| &site.event));
         let mut all = AtEvents::default();
         for (program, trigger) in compiled.object.programs.iter().zip(&compiled.triggers) {
             let sites = sites_of(trigger);
             let Some(first) = sites.first() else { continue };
-            let mut loaded = AtEvent::load(program, maps, &first.event, &functions, features)?;
+            let mut loaded = AtEvent::load(program, maps, &first.event, &functions)?;
             for site in sites.iter().filter(|site| matches!(site.event, KernelEvent::Iterator { .. })) {
-                all.walks.push(loaded.walk(&site.event)?);
+                all.iterations.push(loaded.iterate(&site.event)?);
             }
             let sites: Vec<_> = sites.iter().map(|site| (&site.event, site.cookie)).collect();
             all.links.push(loaded.attach(&sites, processes)?);
@@ -115,20 +113,20 @@ impl AtEvents {
 
     pub(super) fn let_go(&mut self) {
         self.links.clear();
-        self.walks.clear();
+        self.iterations.clear();
     }
 
     /// Lists are still to be read.
     pub(super) fn has_more(&self) -> bool {
-        !self.walks.is_empty()
+        !self.iterations.is_empty()
     }
 
     /// Has programs run for some of what is listed, one list after the other.
     pub(super) fn step(&mut self) -> Result<(), Failure> {
-        if let Some(walk) = self.walks.first_mut()
-            && !walk.step().context("reading an iterator of the kernel").map_err(Failure::Machine)?
+        if let Some(iteration) = self.iterations.first_mut()
+            && !iteration.step().context("reading an iterator of the kernel").map_err(Failure::Machine)?
         {
-            self.walks.remove(0);
+            self.iterations.remove(0);
         }
         Ok(())
     }
@@ -141,6 +139,18 @@ impl AtEvents {
     pub(super) fn missed(&self) -> u64 {
         self.programs.iter().map(AtEvent::missed).sum()
     }
+}
+
+/// Does something with what is in a ring, but not for ever where programs write all the time; whether that was all.
+pub(super) fn read_some(
+    ring: &mut Ring,
+    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    for _ in 0..RECORDS_PER_ROUND {
+        let Some(record) = ring.next() else { return Ok(true) };
+        take(&record)?;
+    }
+    Ok(false)
 }
 
 /// Programs that are at no place, by their numbers.

@@ -7,24 +7,21 @@ use std::rc::Rc;
 
 use weir_codegen::Compiled;
 use weir_ir::sides::{Side, Sides};
-use weir_kernel::{Features, Ring};
+use weir_kernel::Ring;
 
-use crate::both::Aside;
+use crate::both::KernelMaps;
+use crate::clock::now_ns;
 use crate::controller::Caller;
 use crate::failure::Failure;
 use crate::in_kernel::InKernel;
-use crate::kernel::engine::{AtEvents, InKernelCaller};
+use crate::kernel::engine::{AtEvents, InKernelCaller, read_some};
 use crate::output::Output;
 use crate::plan::Half;
 use crate::store::Store;
 
-/// Records read in a row before all else is looked at again.
-const RECORDS_PER_ROUND: usize = 4096;
-
 /// What of a script is the kernel's, loaded. Dropped, nothing is left in the kernel.
 pub(crate) struct InKernelHalf {
     compiled: Compiled,
-    features: Features,
     in_kernel: Vec<bool>,
     events: AtEvents,
     ring: Ring,
@@ -34,8 +31,8 @@ pub(crate) struct InKernelHalf {
 
 impl InKernelHalf {
     /// `command`: the process that the run starts.
-    pub(crate) fn load(half: Half, command: Option<i32>) -> Result<(InKernelHalf, Aside), Failure> {
-        let Half { mut compiled, sides: Sides { in_kernel, maps: sides }, features } = half;
+    pub(crate) fn load(half: Half, command: Option<i32>) -> Result<(InKernelHalf, KernelMaps), Failure> {
+        let Half { mut compiled, sides: Sides { in_kernel, maps: sides } } = half;
         // The kernel takes the memory of all entries at once, and nobody asks these for any.
         let elsewhere =
             compiled.object.maps.iter_mut().zip(&sides).filter(|(_, side)| **side == Side::Processes);
@@ -44,14 +41,14 @@ impl InKernelHalf {
         let caller = InKernelCaller::load(&compiled, &maps.maps, &|program| in_kernel[program])?;
         maps.start_clock(&compiled, command)?;
         let ring = Ring::open(&maps.maps, compiled.ring as usize)?;
-        let aside = Aside { maps: maps.clone(), sides: sides.into(), hits: compiled.hits };
+        let kernel_maps = KernelMaps { maps: maps.clone(), sides: sides.into(), hits: compiled.hits };
         let events = AtEvents::default();
-        Ok((InKernelHalf { compiled, features, in_kernel, events, ring, caller, maps }, aside))
+        Ok((InKernelHalf { compiled, in_kernel, events, ring, caller, maps }, kernel_maps))
     }
 
     /// Attaches all programs. What is watched is the memory of these processes, if there are any.
     pub(crate) fn attach(&mut self, processes: &[i32]) -> Result<(), Failure> {
-        self.events = AtEvents::attach(&self.compiled, &self.maps.maps, processes, self.features)?;
+        self.events = AtEvents::attach(&self.compiled, &self.maps.maps, processes)?;
         Ok(())
     }
 
@@ -71,15 +68,13 @@ impl InKernelHalf {
 
     /// Reads what is there, but not for ever; whether that was all. `segment`: the maps of the other side.
     pub(crate) fn read(&mut self, segment: &dyn Store, output: &mut Output) -> Result<bool, Failure> {
-        for _ in 0..RECORDS_PER_ROUND {
-            let Some(record) = self.ring.next() else {
-                self.maps.check()?;
-                output.lost_aside(&*self.maps);
-                return Ok(true);
-            };
-            output.record_of(Side::Kernel, segment, &record)?;
+        let began = now_ns();
+        let is_all = read_some(&mut self.ring, |record| output.record_of(Side::Kernel, segment, record))?;
+        if is_all {
+            self.maps.check()?;
+            output.drained_in_kernel(&*self.maps, began);
         }
-        Ok(false)
+        Ok(is_all)
     }
 
     /// Takes the programs off their events.

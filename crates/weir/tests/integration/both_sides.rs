@@ -1,24 +1,16 @@
 //! Scripts with events of the kernel and probes of processes: the former run in the kernel, the latter in the processes, and what they print is one.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use testkit::paths::quoted;
 use testkit::target::{self, Source};
-use testkit::{skip, uprobe, wait};
+use testkit::{skip, wait};
+
+use crate::kernel_events::{available, weir};
 
 /// A command that opens this file once.
 const OPENS: &str = "cat /etc/hostname";
-
-fn available() -> bool {
-    let kernel = testkit::kernel::available().map_err(|reason| reason.to_string());
-    let ready = kernel.and_then(|()| uprobe::mount_tracefs().map_err(|reason| reason.to_string()));
-    ready.map_err(|reason| skip::skip("both-sides", reason)).is_ok()
-}
-
-fn weir(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap()
-}
 
 /// What a script prints of a command, which has nothing else to say.
 #[track_caller]

@@ -16,14 +16,14 @@ const OPENS_TWO: &str = "sh -c 'cat /etc/hostname; cat /no/such/file 2>/dev/null
 /// One that computes for a while.
 const COMPUTES: &str = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'";
 
-fn available() -> bool {
+pub(crate) fn available() -> bool {
     let kernel = testkit::kernel::available().map_err(|reason| reason.to_string());
     let ready = kernel.and_then(|()| uprobe::mount_tracefs().map_err(|reason| reason.to_string()));
     ready.map_err(|reason| skip::skip("kernel-events", reason)).is_ok()
 }
 
 /// Whether programs can be at functions of the kernel.
-fn has_kprobes() -> bool {
+pub(crate) fn has_kprobes() -> bool {
     if !available() {
         return false;
     }
@@ -34,7 +34,7 @@ fn has_kprobes() -> bool {
     has
 }
 
-fn weir(arguments: &[&str]) -> Output {
+pub(crate) fn weir(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).args(arguments).output().unwrap()
 }
 
@@ -208,7 +208,7 @@ fn functions_keep_a_word_from_their_entry_to_their_return() {
     assert!(returns >= 1 && returns == value("@all") && value("@took") > 0, "{both}");
     let ir = weir(&["--engine", "kernel", "--emit", "ir", "-e", script]);
     let ir = String::from_utf8(ir.stdout).unwrap();
-    let has_calls = weir_kernel::Features::of_kernel().call.is_some();
+    let has_calls = weir_kernel::keeps_calls_of("do_sys_openat2");
     assert_eq!(ir.contains("site call \"do_sys_openat2\""), has_calls, "{ir}");
     assert_eq!(ir.contains("session_cookie"), has_calls, "{ir}");
     // The same as in processes.

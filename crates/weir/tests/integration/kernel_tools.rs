@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::{paths, skip, uprobe};
+use testkit::{paths, skip};
+
+use crate::kernel_events::has_kprobes;
 
 /// The tools that are tested here, as far as they are installed.
 pub(crate) fn files() -> Vec<PathBuf> {
@@ -18,17 +20,11 @@ fn path(tool: &str) -> PathBuf {
 
 /// What a tool prints of a command, but for what other processes do at the same time.
 fn printed(tool: &str, command: &str) -> Option<String> {
-    let mounted = || uprobe::mount_tracefs().map_err(|reason| reason.to_string());
-    let missing = match testkit::kernel::available().and_then(|()| mounted()) {
-        Err(reason) => reason,
-        Ok(()) if !Path::new("/sys/bus/event_source/devices/kprobe").exists() => {
-            "this kernel has no kprobes; other_kernel has one that does".to_owned()
-        }
-        Ok(()) if !path(tool).is_file() => format!("{} is not there", path(tool).display()),
-        Ok(()) => String::new(),
-    };
-    if !missing.is_empty() {
-        skip::skip("kernel-tools", missing);
+    if !has_kprobes() {
+        return None;
+    }
+    if !path(tool).is_file() {
+        skip::skip("kernel-tools", format!("{} is not there", path(tool).display()));
         return None;
     }
     let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
