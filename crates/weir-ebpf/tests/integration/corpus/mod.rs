@@ -1,19 +1,25 @@
 //! The C programs of `tests/bpf`, compiled by clang. Shared by the tests of this folder.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::Mutex;
 
 use testkit::{bpf, paths};
+
+/// An object, by its name.
+type Named = (String, Vec<u8>);
 
 /// The object of each program of `tests/bpf`, by name, compiled once for all tests of one file (`folder` names it);
 /// none, loudly, where clang is not or knows no BPF.
 #[allow(dead_code, reason = "not every file of tests uses the whole corpus")]
-pub(crate) fn objects(folder: &str) -> &'static [(String, Vec<u8>)] {
-    static OBJECTS: OnceLock<Vec<(String, Vec<u8>)>> = OnceLock::new();
-    OBJECTS.get_or_init(|| compile_all(folder))
+pub(crate) fn objects(folder: &str) -> &'static [Named] {
+    // Tests of several files may run in one process.
+    static OBJECTS: Mutex<BTreeMap<String, &[Named]>> = Mutex::new(BTreeMap::new());
+    let mut objects = OBJECTS.lock().unwrap();
+    objects.entry(folder.to_owned()).or_insert_with(|| compile_all(folder).leak())
 }
 
-fn compile_all(folder: &str) -> Vec<(String, Vec<u8>)> {
+fn compile_all(folder: &str) -> Vec<Named> {
     let sources = bpf::sources("tests/bpf");
     assert!(sources.len() >= 12, "the corpus is not in tests/bpf");
     let mut objects = Vec::new();
