@@ -1,4 +1,5 @@
-//! What the running kernel has for programs at its functions: whether one link is of many, and the numbers that functions have in BTF.
+//! What the running kernel has for programs at its functions: whether one link is of many, what those at both ends of calls may call, and the numbers that
+//! functions have in BTF.
 //!
 //! In: the events of a run. Out: [`Functions`], for which the kernel is asked once. Interface: bpf(2); Linux Documentation/bpf/btf.rst.
 

@@ -1,5 +1,7 @@
-//! The maps of a run that has some in the segment and some in the kernel, as one [`Store`]: by a map's number it is one of them, or both, which are
-//! then added up.
+//! The maps of a run that has some in the segment and some in the kernel, as one [`Store`].
+//!
+//! In: the two, and on which side each map of the script is. Out: what either holds or, of a map that both sides add to, the sum. Maps that are not the
+//! script's (stacks) are those of the side that was asked about last ([`Both::is_of`]): a stack's number means something there alone.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

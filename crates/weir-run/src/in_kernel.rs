@@ -1,4 +1,8 @@
 //! The maps of a run that are in the kernel.
+//!
+//! In: a compiled script. Out: its maps, made, as a [`Store`]. One that the kernel fails to read or change says nothing; the first such failure is kept, and
+//! ends the run ([`InKernel::check`]). Deliberately not here: programs ([`kernel`](mod@crate::kernel)), and whose a map is
+//! ([`both`](mod@crate::both)).
 
 use std::cell::RefCell;
 

@@ -2,7 +2,8 @@
 //! processes.
 //!
 //! In: a [`Run`](crate::Run), whose script is compiled. Out: what [`processes`](mod@crate::processes) gives for a run in the processes: output, summary, exit code. Maps and
-//! ring are the kernel's ([`engine`]); BEGIN, END and intervals run there as well. Which places may be probed say [`places`].
+//! ring are the kernel's ([`engine`]); BEGIN, END and intervals run there as well. Which places may be probed say [`places`]. [`half`] is what
+//! of a script runs in the kernel while the rest runs in the processes.
 //!
 //! A process that executes another program is asked about again where a policy is in force, and let go if that is denied: within [`LOOK_INTERVAL_OF_POLICY`].
 //!

@@ -197,6 +197,7 @@ impl Given {
 
 /// What of a script runs in the kernel, where the rest does not.
 pub(crate) struct Half {
+    /// With programs that do nothing in the place of the others.
     pub(crate) compiled: Compiled,
     pub(crate) sides: Sides,
 }
