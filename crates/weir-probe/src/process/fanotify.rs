@@ -392,6 +392,8 @@ impl PermissionEvent {
 
     fn seize_and_wait(&self) -> Outcome {
         let (pid, thread) = (self.pid, Pid::from_raw(self.pid));
+        // Whoever takes it over holds it by itself.
+        let _hold = Hold::begin_patient(limits::EXEC_HOLD_MAX);
         self.response.begin_seizing();
         let _ = self.shared.wake.write(1);
         let options = ptrace::Options::PTRACE_O_TRACEEXEC | ptrace::Options::PTRACE_O_TRACESYSGOOD;

@@ -340,12 +340,10 @@ impl Stopped {
         let mut tries = 1;
         loop {
             // Before the first thread is seized, another tracer may have the process.
-            let first = self.hold.is_none().then(|| (Instant::now(), Hold::begin(self.limit)));
+            let first = self.hold.is_none().then(|| Hold::begin(self.limit));
             let refused = match self.try_seize(tid) {
                 Ok(()) => {
-                    if let Some((since, hold)) = first {
-                        (self.since, self.hold) = (since, Some(hold));
-                    }
+                    self.begin_hold(first);
                     self.threads.insert(tid);
                     // Fails only for one that has ended, which the wait reports.
                     let _ = ptrace::interrupt(Pid::from_raw(tid));
@@ -363,6 +361,12 @@ impl Stopped {
             }
             tries += 1;
             std::thread::sleep(SEIZE_PAUSE);
+        }
+    }
+
+    fn begin_hold(&mut self, hold: Option<Hold>) {
+        if hold.is_some() {
+            (self.since, self.hold) = (Instant::now(), hold);
         }
     }
 
@@ -470,8 +474,11 @@ impl Stopped {
             return Ok(());
         }
         // An earlier stop gave up on it; it could not be let go while it ran.
-        if LATE.with_borrow(|late| late.contains(&tid)) && tracer_of(tid) == Some(gettid().as_raw()) {
-            LATE.with_borrow_mut(|late| late.remove(&tid));
+        if LATE.with_borrow(|late| late.threads.contains(&tid)) && tracer_of(tid) == Some(gettid().as_raw()) {
+            if self.hold.is_none() {
+                self.begin_hold(Some(Hold::begin(self.limit)));
+            }
+            LATE.with_borrow_mut(|late| late.retain(|&other| other != tid));
             self.threads.insert(tid);
             let _ = ptrace::interrupt(Pid::from_raw(tid));
             return Ok(());
@@ -520,13 +527,41 @@ impl Drop for Stopped {
             left.retain(|&tid| !let_go(tid));
             std::thread::sleep(POLL);
         }
-        LATE.with_borrow_mut(|late| late.extend(left));
+        LATE.with_borrow_mut(|late| late.add(left, self.hold.take()));
     }
 }
 
+/// Threads that a thread traces, and that had not stopped when they were to be let go: they will, some time, and then stand still.
+#[derive(Default)]
+struct Late {
+    threads: BTreeSet<i32>,
+    /// While there are any. It gives this process the time to look at them where it is stopped itself.
+    hold: Option<Hold>,
+}
+
 thread_local! {
-    /// Threads that this thread traces, and that had not stopped when they were to be let go: they will, some time.
-    static LATE: RefCell<BTreeSet<i32>> = const { RefCell::new(BTreeSet::new()) };
+    static LATE: RefCell<Late> = const { RefCell::new(Late { threads: BTreeSet::new(), hold: None }) };
+}
+
+impl Late {
+    /// `hold`: what they were held by, if anything.
+    fn add(&mut self, threads: impl IntoIterator<Item = i32>, hold: Option<Hold>) {
+        self.threads.extend(threads);
+        if !self.threads.is_empty() {
+            let hold = self.hold.take().or(hold).unwrap_or_else(|| Hold::begin_patient(limits::STOP_MAX));
+            hold.postpone(limits::STOP_MAX);
+            self.hold = Some(hold);
+        }
+    }
+
+    /// Keeps those that `is_late` says to; they are looked at again before the hold's new deadline.
+    fn retain(&mut self, is_late: impl FnMut(&i32) -> bool) {
+        self.threads.retain(is_late);
+        match &self.hold {
+            Some(hold) if !self.threads.is_empty() => hold.postpone(limits::STOP_MAX),
+            _ => self.hold = None,
+        }
+    }
 }
 
 /// Lets the threads go that did not stop in time before and have now. To be called now and then, by the thread that
@@ -537,7 +572,11 @@ pub fn let_go_late() {
 
 /// True if this thread has seized and interrupted thread `tid`, and has given up on it. From now on the caller is responsible for it.
 pub(crate) fn take_over(tid: i32) -> bool {
-    LATE.with_borrow_mut(|late| late.remove(&tid))
+    LATE.with_borrow_mut(|late| {
+        let is_late = late.threads.contains(&tid);
+        late.retain(|&other| other != tid);
+        is_late
+    })
 }
 
 /// Lets seized thread `tid` go, now if it has stopped, else when it does ([`let_go_late`]).
@@ -545,14 +584,14 @@ pub(crate) fn let_go_soon(tid: i32) {
     if sys::go_on(libc::PTRACE_DETACH, tid, 0).is_err() {
         // Fails only for one that has ended.
         let _ = ptrace::interrupt(Pid::from_raw(tid));
-        LATE.with_borrow_mut(|late| _ = late.insert(tid));
+        LATE.with_borrow_mut(|late| late.add([tid], None));
         let_go_late();
     }
 }
 
 /// Whether a thread that this thread stopped too late may be standing still: it goes on by [`crate::Attachment::sweep`].
 pub fn awaits_threads() -> bool {
-    LATE.with_borrow(|late| !late.is_empty())
+    LATE.with_borrow(|late| !late.threads.is_empty())
 }
 
 /// Lets a system call that thread `tid` was interrupted in begin again, where it would fail ([`restart`]). As soon as it has stopped: if
@@ -587,10 +626,12 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::process::watchdog::tests::turn;
 
     /// A tracer that is seen by its refusal alone, since it has gone when it is asked about, is waited for.
     #[test]
     fn of_two_that_stop_a_process_at_once_each_has_it_or_knows_who_has() {
+        let _turn = turn();
         const REFUSED: usize = 10_000;
         // It ends when it is killed: the verdict does not depend on how long it is.
         let mut child = Command::new("sleep").arg("1000000").spawn().unwrap();

@@ -78,6 +78,11 @@ impl Hold {
         Hold::until((now().saturating_add(limit.as_nanos() as u64)) | 1)
     }
 
+    /// From now on it has to end within `limit`, or later where this process runs.
+    pub(crate) fn postpone(&self, limit: Duration) {
+        self.slot.store(now().saturating_add(limit.as_nanos() as u64) | 1, SeqCst);
+    }
+
     fn until(deadline: u64) -> Hold {
         let start = Instant::now();
         // The SIGSTOP would come during this hold.
@@ -129,6 +134,7 @@ fn own_watchdog() -> MutexGuard<'static, Option<Watchdog>> {
     if watchdog.as_ref().is_some_and(|watchdog| watchdog.owner != std::process::id()) {
         // These are the holds of the process that forked this one.
         SHARED.deadlines.iter().for_each(|slot| slot.store(0, SeqCst));
+        SHARED.is_stop_due.store(false, SeqCst);
         *watchdog = None;
     }
     watchdog
@@ -407,7 +413,7 @@ fn is_stopped(pid: c_int) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::panic::catch_unwind;
     use std::process::{Child, Command, exit};
 
@@ -416,12 +422,19 @@ mod tests {
     use nix::unistd::{ForkResult, Pid, fork, getpid};
 
     use super::*;
-    use crate::process::stop::{Filters, Stopped};
+    use crate::process::stop::{self, Filters, Stopped};
     use crate::refusal::Error;
 
     const LIMIT: Duration = Duration::from_millis(10);
     /// No test waits longer for anything.
     const DEADLINE: Duration = Duration::from_secs(30);
+
+    /// This process is stopped only while no other test begins holds all the time, or is disturbed by it.
+    static TURN: Mutex<()> = Mutex::new(());
+
+    pub(crate) fn turn() -> MutexGuard<'static, ()> {
+        TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 
     fn sleeper() -> Child {
         // It ends when it is killed: the verdict does not depend on how long it is.
@@ -457,6 +470,7 @@ mod tests {
 
     #[test]
     fn what_a_stopped_process_holds_is_let_go_in_time_and_it_is_stopped_then() {
+        let _turn = turn();
         let target = sleeper();
         let own = std::process::id().to_string();
         let stopped = hold(&target);
@@ -476,8 +490,70 @@ mod tests {
         end(target);
     }
 
+    /// Reads from the descriptor `argument` until the end, in a child that its parent waits for in clone(2).
+    extern "C" fn read_to_end(argument: *mut c_void) -> c_int {
+        let mut byte = 0u8;
+        while call(libc::SYS_read, [argument as usize, (&raw mut byte) as usize, 1, 0, 0]) > 0 {}
+        0
+    }
+
+    /// Closes the pipe that process 1 waits for once process 2 is stopped, and then waits for what [`LET_GO_ON`] does.
+    const LET_STOP: &str = r#"
+        until grep -q '^State:.T' /proc/$2/status; do sleep 0.01; done
+        exec >&-"#;
+
+    #[test]
+    fn a_thread_that_stops_late_goes_on_though_this_process_is_stopped() {
+        let _turn = turn();
+        let (reads, writes) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap();
+        let mut stack = vec![0u8; STACK_BYTES];
+        // SAFETY: the child makes system calls alone.
+        let target = match unsafe { fork() }.unwrap() {
+            ForkResult::Parent { child } => child,
+            ForkResult::Child => {
+                drop(writes);
+                let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+                let flags = libc::CLONE_VM | libc::CLONE_VFORK;
+                // SAFETY: the stack lives as long as this process, which waits until the clone has ended.
+                unsafe {
+                    let top = stack.as_mut_ptr_range().end.cast();
+                    libc::clone(read_to_end, top, flags, reads.as_raw_fd() as *mut c_void);
+                }
+                loop {
+                    nix::unistd::pause();
+                }
+            }
+        };
+        let start = Instant::now();
+        // It waits where only its death ends it.
+        while !matches!(
+            Stopped::stop(target.as_raw(), LIMIT, Filters::Suspended),
+            Err(Error::StopTimeout { state: 'D', .. })
+        ) {
+            assert!(start.elapsed() < DEADLINE);
+        }
+        assert!(stop::awaits_threads());
+        let mut helper = Command::new("sh");
+        let own = std::process::id().to_string();
+        helper
+            .args(["-c", &(LET_STOP.to_owned() + LET_GO_ON), "sh", &target.to_string(), &own])
+            .stdout(writes);
+        let mut running = helper.spawn().unwrap();
+        // It has a copy of the pipe's end.
+        drop(helper);
+        signal::kill(getpid(), Signal::SIGSTOP).unwrap();
+        while stop::awaits_threads() {
+            stop::let_go_late();
+            std::thread::sleep(LOOK);
+        }
+        assert!(running.wait().unwrap().success(), "it was not woken, or not stopped again");
+        signal::kill(target, Signal::SIGKILL).unwrap();
+        waitpid(target, None).unwrap();
+    }
+
     #[test]
     fn who_hangs_while_it_holds_is_killed() {
+        let _turn = turn();
         let target = sleeper();
         // SAFETY: the child uses this crate's calls and libc's memory, whose locks fork(2) keeps sound.
         match unsafe { fork() }.unwrap() {
@@ -501,6 +577,7 @@ mod tests {
 
     #[test]
     fn short_holds_of_many_threads_are_nobodys_concern() {
+        let _turn = turn();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| (0..1_000).for_each(|_| drop(Hold::begin(Duration::from_secs(60)))));
