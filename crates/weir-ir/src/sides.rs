@@ -3,8 +3,8 @@
 //! In: a module. Out: [`Sides`]; or the map that both sides would need at once ([`Conflict`]): there are two maps of each name, one a side, and only
 //! what is added up can be put together when it is printed.
 //!
-//! Clauses at events of the kernel run there, those at functions and static probes in the processes. A clause that is at neither (BEGIN, END,
-//! intervals) runs where the maps are that it names, or where memory is that it reads: in the kernel; else in weir.
+//! Clauses at events of the kernel run there, those at functions and static probes in the processes, or where the caller says: on both sides, where
+//! some of their places cannot be patched. A clause that is at neither (BEGIN, END, intervals) runs where the maps are that it names, or where memory is that it reads: in the kernel; else in weir.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub enum Side {
     Processes,
     /// In the kernel.
     Kernel,
-    /// Of a map: one on each side, to be added up.
+    /// Of a map: one on each side, to be added up. Of a clause: at some of its places in the one, at the others in the other.
     Both,
 }
 
@@ -28,6 +28,8 @@ pub enum Side {
 pub struct Sides {
     /// By the numbers of its functions: whether it runs in the kernel.
     pub in_kernel: Vec<bool>,
+    /// The same in processes, or in weir.
+    pub in_processes: Vec<bool>,
     /// By the numbers of its maps.
     pub maps: Vec<Side>,
 }
@@ -40,12 +42,13 @@ pub struct Conflict {
 }
 
 impl Sides {
-    /// Those of a module.
-    pub fn of(module: &Module) -> Result<Sides, Conflict> {
+    /// Those of a module. `stands_in`: clauses at functions and static probes, by number, that run in the kernel at some of their places or at all.
+    pub fn of(module: &Module, stands_in: &BTreeMap<usize, Side>) -> Result<Sides, Conflict> {
+        let by_number = |(number, function)| stands_in.get(&number).copied().or_else(|| side_of(function));
         let mut sides = Undecided {
             module,
             uses: module.functions.iter().map(uses).collect(),
-            functions: module.functions.iter().map(side_of).collect(),
+            functions: module.functions.iter().enumerate().map(by_number).collect(),
             maps: vec![None; module.schema.maps.len()],
         };
         for map in 0..sides.maps.len() {
@@ -53,10 +56,16 @@ impl Sides {
         }
         while sides.spread()? {}
         Ok(Sides {
-            in_kernel: sides.functions.iter().map(|side| *side == Some(Side::Kernel)).collect(),
+            in_kernel: sides.functions.iter().map(|side| is_of(*side, Side::Kernel)).collect(),
+            in_processes: sides.functions.iter().map(|side| *side != Some(Side::Kernel)).collect(),
             maps: sides.maps.iter().map(|side| side.unwrap_or(Side::Processes)).collect(),
         })
     }
+}
+
+/// A clause that runs there.
+fn is_of(side: Option<Side>, wanted: Side) -> bool {
+    side.is_some_and(|side| side == wanted || side == Side::Both)
 }
 
 /// Where a clause runs whatever it does; none of one that may run on either side.
@@ -103,7 +112,7 @@ impl Undecided<'_> {
     /// Where those clauses have a map that can only run on one side.
     fn of_map(&self, map: usize) -> Result<Option<Side>, Conflict> {
         let users = || self.uses.iter().zip(&self.functions);
-        let has = |wanted: Side| users().any(|(uses, side)| *side == Some(wanted) && uses.contains_key(&map));
+        let has = |wanted: Side| users().any(|(uses, side)| is_of(*side, wanted) && uses.contains_key(&map));
         match (has(Side::Processes), has(Side::Kernel)) {
             (false, false) => Ok(None),
             (true, false) => Ok(Some(Side::Processes)),

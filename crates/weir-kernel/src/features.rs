@@ -43,6 +43,11 @@ impl SessionFunctions {
     }
 }
 
+/// Whether this process may have programs at probes.
+pub fn may_probe() -> bool {
+    load_probe(0, "asked", &NOTHING).is_ok()
+}
+
 impl Features {
     /// Asks the running kernel by calls that can only fail: with which error says whether it knows them.
     pub fn of_kernel() -> Features {

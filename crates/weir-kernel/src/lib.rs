@@ -34,7 +34,7 @@ mod ring;
 mod syscall;
 
 pub use event::{AtEvent, keeps_calls_of, tracepoints};
-pub use features::{Features, SessionFunctions};
+pub use features::{Features, SessionFunctions, may_probe};
 pub use functions::Functions;
 pub use iterator::Iteration;
 pub use lacks::{Lack, lacks};

@@ -38,6 +38,11 @@ impl Guard {
         self.notes.attach(&facts::subject(pid), budget)
     }
 
+    /// No policy would be in force, with this one.
+    pub fn is_free_of(policy: Option<&Path>) -> Result<bool, Error> {
+        Ok(Rules::in_force(policy)?.are_none())
+    }
+
     /// No policy is in force.
     pub fn is_free(&self) -> bool {
         self.rules.are_none()

@@ -18,6 +18,7 @@ use crate::attach;
 use crate::emit;
 use crate::failure::Failure;
 use crate::kernel;
+use crate::kernel::stand_in::wants_return;
 use crate::options::Options;
 use crate::plan::{Given, Half, Plan};
 use crate::required;
@@ -86,6 +87,8 @@ pub struct Place {
     pub uprobe_unsafe: bool,
     /// The process maps its file; none where no process is known.
     pub is_mapped: Option<bool>,
+    /// The kernel probes it, since it cannot be patched.
+    pub stands_in: bool,
     /// Why the kernel would not be asked to probe it.
     pub in_kernel: Result<(), String>,
     /// Indices of [`Explained::programs`].
@@ -153,14 +156,19 @@ pub(crate) fn explain(
         in_kernel.iter().zip(&plan.sites).filter(|(place, site)| place.is_ok() && !site.is_exit).count();
     let is_mapped = |site: &Site| pid.map(|_| world.maps_file(&site.binary));
     let places = plan.sites.iter().zip(in_kernel);
-    let places: Vec<Place> =
+    let mut places: Vec<Place> =
         places.map(|(site, in_kernel)| place(site, &programs, in_kernel, is_mapped(site))).collect();
+    places.extend(plan.stand_ins.iter().map(|site| {
+        let own = if wants_return(site) { cost::KERNEL_RETURN_NS } else { cost::KERNEL_ENTRY_NS };
+        let place = place(site, &programs, Ok(()), is_mapped(site));
+        Place { stands_in: true, ns: Some(own), ..place }
+    }));
     let is_in_kernel = given.kernel.is_some();
     let refused = match is_in_kernel {
         true => None,
         false => required::feasible(plan).err().map(|failure| failure.to_string()),
     };
-    let functions = plan.sites.iter().filter(|site| !site.is_exit).count();
+    let functions = plan.sites.iter().filter(|site| !site.is_exit).count() + plan.stand_ins.len();
     let patched = plan.sites.iter().filter(|site| !site.is_exit && is_patched(site)).count();
     let user = OnEngine {
         name: "user",
@@ -175,7 +183,7 @@ pub(crate) fn explain(
     let kernel = OnEngine {
         name: "kernel",
         is_chosen: is_in_kernel,
-        places: taken_by_kernel(module, options, is_recording).map(|()| of_kernel),
+        places: taken_by_kernel(module, options, is_recording).map(|()| of_kernel + plan.stand_ins.len()),
         of: functions,
         ns: (cost::KERNEL_ENTRY_NS, cost::KERNEL_RETURN_NS),
     };
@@ -203,14 +211,15 @@ fn programs(plan: &Plan, half: Option<&Half>, is_in_kernel: bool) -> Result<Vec<
     for (number, (program, trigger)) in object.programs.iter().zip(triggers).enumerate() {
         let of_half = half.filter(|half| half.sides.in_kernel[number]);
         let in_kernel = of_half.is_some() || is_in_kernel;
+        let in_processes = of_half.map_or(!is_in_kernel, |half| half.sides.in_processes[number]);
         let shown = of_half.map_or(program, |half| &half.compiled.object.programs[number]);
         all.push(Program {
             name: program.name.clone(),
-            in_process: !in_kernel && trigger.is_probe(),
+            in_process: in_processes && trigger.is_probe(),
             in_kernel,
             instructions: shown.insns.len(),
-            code_bytes: if in_kernel { None } else { code_bytes(number) },
-            ns: if in_kernel { 0.0 } else { cost::of(&plan.verified[number], &object.maps) },
+            code_bytes: if in_processes { code_bytes(number) } else { None },
+            ns: if !in_processes { 0.0 } else { cost::of(&plan.verified[number], &object.maps) },
         });
     }
     Ok(all)
@@ -239,6 +248,7 @@ fn place(site: &Site, programs: &[Program], in_kernel: Result<(), String>, is_ma
         returns,
         uprobe_unsafe: site.window.as_ref().is_ok_and(|window| window.uprobe_unsafe),
         is_mapped,
+        stands_in: false,
         in_kernel,
         programs: numbers,
         ns: is_patched(site).then_some(own + of_programs),

@@ -13,6 +13,7 @@
 mod engine;
 mod half;
 mod places;
+pub(crate) mod stand_in;
 
 pub(crate) use self::half::InKernelHalf;
 
@@ -43,7 +44,7 @@ use crate::controller::Controller;
 use crate::course::Course;
 use crate::failure::Failure;
 use crate::in_kernel::InKernel;
-use crate::kernel::engine::{AtEvents, Engine, InKernelCaller, read_some};
+use crate::kernel::engine::{AtEvents, Engine, InKernelCaller, Numbered, read_some};
 use crate::kernel::places::Places;
 use crate::notice::{NotProbed, Notice, note};
 use crate::options::{Engine as Chosen, Options};
@@ -377,7 +378,8 @@ impl Shared {
                 )));
             }
         }
-        let (links, coverage) = self.linked(engine, plan, &Places::of_files(plan), None)?;
+        let (probes, sites) = (engine.load(plan)?, sites_of(plan));
+        let (links, coverage) = self.linked(probes, &sites, &Places::of_files(plan), None)?;
         Ok(OfAll { links, coverage })
     }
 
@@ -385,23 +387,23 @@ impl Shared {
         let (pid, plan) = (process.pid, process.plan.clone());
         let mappings = target::read_mappings(pid)?;
         let places = Places::of(&plan, pid, &mappings);
-        (process.links, process.coverage) = self.linked(engine, &plan, &places, Some(pid))?;
+        let (probes, sites) = (engine.load(&plan)?, sites_of(&plan));
+        (process.links, process.coverage) = self.linked(probes, &sites, &places, Some(pid))?;
         Ok(())
     }
 
-    /// Links of every program to its places, in one process or in all.
+    /// Links of these programs to their places, in one process or in all.
     fn linked(
         &self,
-        engine: &mut Engine,
-        plan: &Rc<Plan>,
+        probes: &[Numbered],
+        sites: &[&Site],
         places: &Places<'_>,
         pid: Option<i32>,
     ) -> Result<(Vec<Link>, Coverage), Failure> {
         let mut links = Vec::new();
-        let sites: Vec<&Site> = plan.sites.iter().filter(|site| !site.is_exit).collect();
         // By the numbers of their programs and sites.
         let mut refused: BTreeMap<(usize, usize), String> = BTreeMap::new();
-        for (index, probe) in engine.load(plan)? {
+        for (index, probe) in probes {
             let mut by_file: BTreeMap<&Path, Vec<(usize, Place)>> = BTreeMap::new();
             for (number, site) in sites.iter().enumerate() {
                 for wanted in site.programs.iter().filter(|wanted| wanted.program == *index) {
@@ -433,7 +435,7 @@ impl Shared {
                 }
             }
         }
-        if let Err(failure) = self.check_refused(plan, &sites, &refused) {
+        if let Err(failure) = self.check_refused(sites, &refused) {
             let_go(&mut links);
             return Err(failure);
         }
@@ -444,7 +446,6 @@ impl Shared {
     /// A place that the script insists on ends it for the process, and a clause that can run nowhere; of others it is said that they are not probed.
     fn check_refused(
         &self,
-        plan: &Plan,
         sites: &[&Site],
         refused: &BTreeMap<(usize, usize), String>,
     ) -> Result<(), Failure> {
@@ -468,7 +469,7 @@ impl Shared {
             self.notices.send(Notice::NotProbed(NotProbed {
                 process: None,
                 places: sites.len(),
-                what: stages::places(&plan.sites),
+                what: stages::places(sites.iter().copied()),
                 refused: BTreeMap::from([("kernel".to_owned(), refused.len() as u64)]),
                 returns_refused: BTreeMap::new(),
                 each: self.given.options.is_verbose().then(each),
@@ -727,6 +728,11 @@ impl InKernelCourse {
         while !self.read_all()? {}
         Ok(())
     }
+}
+
+/// Where its programs are attached. The kernel catches returns by itself.
+fn sites_of(plan: &Plan) -> Vec<&Site> {
+    plan.sites.iter().filter(|site| !site.is_exit).collect()
 }
 
 /// It runs for what is listed, or before and after.

@@ -4,6 +4,7 @@
 //! share one; those that have others (another version of a library, another root) get their own, which must lay the
 //! run's maps and records out in the same way, or the process is refused.
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use anyhow::anyhow;
 use weir_codegen::Compiled;
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, ProgramKind, helper};
-use weir_ir::sides::{Conflict, Sides};
+use weir_ir::sides::{Conflict, Side, Sides};
 use weir_ir::{MissingProbes, Module, SiteSpec};
 use weir_kernel::Features;
 use weir_policy::policy::{Callee, first_call};
@@ -51,6 +52,8 @@ pub(crate) struct Given {
     pub(crate) kernel: Option<Features>,
     /// Its clauses at events of the kernel run there, and the others in processes.
     pub(crate) is_split: bool,
+    /// Of the others those that run in the kernel at some of their places or at all, by number.
+    pub(crate) stands_in: BTreeMap<usize, Side>,
     /// What was found of libraries that processes load later.
     pub(crate) later: Later,
 }
@@ -143,7 +146,7 @@ impl Given {
         let options = weir_codegen::Options { counts_hits, is_for_kernel, ring_bytes, overwrites, waits_ms };
         let callee = self.decider.as_ref().map(Decider::callee);
         let sides = self.sides(module)?;
-        let runs = |program: usize| sides.as_ref().is_none_or(|sides| !sides.in_kernel[program]);
+        let runs = |program: usize| sides.as_ref().is_none_or(|sides| sides.in_processes[program]);
         let (mut compiled, verified) = stages::back(module, &options, callee.as_ref(), &runs, &self.source)?;
         // Behind those of the script: what records name stays where it is.
         if self.filter.is_some() || self.recording.is_some() {
@@ -157,7 +160,7 @@ impl Given {
 
     /// Which clauses are the kernel's, where it has both kinds.
     fn sides(&self, module: &Module) -> Result<Option<Sides>, Failure> {
-        let sides = self.is_split.then(|| Sides::of(module)).transpose();
+        let sides = self.is_split.then(|| Sides::of(module, &self.stands_in)).transpose();
         // It had sides before, whatever process it is compiled for.
         sides.map_err(|Conflict { map }| Failure::Bug(anyhow!("{map} is needed on both sides")))
     }
@@ -191,7 +194,7 @@ impl Given {
         }
         let missing = module.missing_probes;
         let sites = stages::sites(&compiled, missing, world).map_err(Failure::Refused)?;
-        Ok(Plan { compiled, verified, sites, missing })
+        Ok(Plan::new(compiled, verified, sites, missing))
     }
 }
 
@@ -207,10 +210,22 @@ pub(crate) struct Plan {
     pub(crate) compiled: Compiled,
     pub(crate) verified: Vec<VerifiedProgram>,
     pub(crate) sites: Vec<Site>,
+    /// Places that the kernel probes, and nothing is patched at.
+    pub(crate) stand_ins: Vec<Site>,
     pub(crate) missing: MissingProbes,
 }
 
 impl Plan {
+    /// Nothing stands in at places that cannot be patched.
+    pub(crate) fn new(
+        compiled: Compiled,
+        verified: Vec<VerifiedProgram>,
+        sites: Vec<Site>,
+        missing: MissingProbes,
+    ) -> Plan {
+        Plan { compiled, verified, sites, stand_ins: Vec::new(), missing }
+    }
+
     /// Those of [`Plan::binaries`] that are files.
     pub(crate) fn file_identities(&self) -> Vec<FileIdentity> {
         self.binaries().into_iter().filter_map(Binary::identity).collect()
@@ -219,7 +234,7 @@ impl Plan {
     /// The files that are probed, each once.
     pub(crate) fn binaries(&self) -> Vec<&Binary> {
         let mut binaries: Vec<&Rc<Binary>> = Vec::new();
-        for site in &self.sites {
+        for site in self.sites.iter().chain(&self.stand_ins) {
             if !binaries.iter().any(|binary| Rc::ptr_eq(binary, &site.binary)) {
                 binaries.push(&site.binary);
             }
@@ -245,7 +260,8 @@ impl Plan {
 
     /// It holds for a process of weir's own root too, since that maps the same files.
     pub(crate) fn is_for(&self, world: &Binaries) -> bool {
-        world.is_of_own_root() && self.sites.iter().all(|site| world.maps_file(&site.binary))
+        world.is_of_own_root()
+            && self.sites.iter().chain(&self.stand_ins).all(|site| world.maps_file(&site.binary))
     }
 }
 

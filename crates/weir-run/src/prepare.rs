@@ -4,6 +4,7 @@
 //! process is attached to.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use nix::sys::signal::SigSet;
 use weir_codegen::Compiled;
 use weir_filter::Dialect;
 use weir_ir::Module;
-use weir_ir::sides::{Conflict, Sides};
+use weir_ir::sides::{Conflict, Side, Sides};
 use weir_kernel::Features;
 use weir_policy::guard::Guard;
 use weir_policy::notes;
@@ -27,6 +28,7 @@ use crate::explain::Explained;
 use crate::failure::Failure;
 use crate::flight::Flight;
 use crate::groups::Groups;
+use crate::kernel::stand_in;
 use crate::notice::{About, Notice, Notices, note};
 use crate::options::{Engine, Options, RecordOptions, TriggerOptions};
 use crate::plan::{Given, Half, Plan};
@@ -150,7 +152,7 @@ impl Given {
     fn split(&mut self, subjects: &Subjects, notices: &Notices) -> Result<(), Failure> {
         // It is compiled again for how it is to run, and what it warns of is said then.
         let Ok((_, _, module)) = first(self, subjects, &Notices::ignored()) else { return Ok(()) };
-        match Sides::of(&module) {
+        match Sides::of(&module, &BTreeMap::new()) {
             Ok(_) => {
                 kernel::refuse_of_half(&self.options)?;
                 (self.kernel, self.is_split) = (None, true);
@@ -202,6 +204,7 @@ impl Front {
             recording,
             kernel,
             is_split: false,
+            stands_in: BTreeMap::new(),
             later: Later::default(),
         };
         let subjects = Subjects::find(&given.options)?;
@@ -241,8 +244,53 @@ impl Front {
                 planned: found.elapsed(),
             });
         }
-        let half = self.given.half(&self.module, &compiled)?;
-        let plan = Plan { compiled, verified, sites, missing };
+        let mut plan = Plan::new(compiled, verified, sites, missing);
+        if self.given.kernel.is_none() && plan.sites.iter().any(|site| stand_in::refusal(site).is_some()) {
+            let is_recording = self.given.recording.is_some();
+            if stand_in::may_stand_in(&self.module, &self.given.options, is_recording)? {
+                let features = Features::of_kernel();
+                let stands_in = stand_in::divide(&mut plan, features);
+                if !stands_in.is_empty() {
+                    return self.with_stand_ins(plan, stands_in, features);
+                }
+            }
+        }
+        self.planned(plan)
+    }
+
+    /// The same where the kernel stands in at some places; in all of them, where maps leave no choice.
+    fn with_stand_ins(
+        mut self,
+        mut plan: Plan,
+        stands_in: BTreeMap<usize, Side>,
+        features: Features,
+    ) -> Result<Planned, Failure> {
+        let conflict = match Sides::of(&self.module, &stands_in) {
+            Ok(_) => None,
+            Err(Conflict { map }) => Some(map),
+        };
+        if !self.given.options.is_quiet() {
+            let has_others = plan.sites.iter().any(|site| !site.is_exit);
+            let map = conflict.as_deref().filter(|_| has_others);
+            let text = stand_in::report(&plan.stand_ins, map, self.given.options.is_verbose());
+            note!(self.notices, Probes, "{text}");
+        }
+        let is_all = plan.sites.is_empty() && !self.given.is_split;
+        if is_all || conflict.is_some() {
+            (self.given.kernel, self.given.is_split) = (Some(features), false);
+            // What there is to warn of was said.
+            let (_, _, module) = first(&self.given, &self.subjects, &Notices::ignored())?;
+            kernel::check(&module, &self.given.options)
+                .map_err(|(failure, clause)| failure.at(clause, &self.given.source))?;
+            return Front { module, ..self }.plan();
+        }
+        (self.given.stands_in, self.given.is_split) = (stands_in, true);
+        (plan.compiled, plan.verified) = self.given.back(&self.module)?;
+        self.planned(plan)
+    }
+
+    fn planned(self, plan: Plan) -> Result<Planned, Failure> {
+        let half = self.given.half(&self.module, &plan.compiled)?;
         let Front { given, subjects, pid, world, module, notices, clock, .. } = self;
         Ok(Planned { given, subjects, pid, world, module, plan, half, notices, clock })
     }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use weir_event::Schema;
+use weir_kernel::Features;
 use weir_probe::{Allowance, Children, Pending, Prepared, Target};
 use weir_report::{Entry, ProcessCounts, Summary};
 use weir_rt::segment::Segment;
@@ -27,7 +28,7 @@ use crate::drain::Drain;
 use crate::failure::Failure;
 use crate::flight::Flight;
 use crate::intercept::Intercept;
-use crate::kernel::InKernelHalf;
+use crate::kernel::{InKernelHalf, stand_in};
 use crate::notice::{Notice, note};
 use crate::part::Part;
 use crate::plan::{Half, Plan};
@@ -186,6 +187,8 @@ pub(crate) fn start(run: Run, start: Start) -> Result<InProcesses, Failure> {
     }
     // Before they run on: they may have ended soon after.
     prepared.iter().for_each(|(pid, _)| rounds.look(*pid));
+    // A command has not begun to run.
+    prepared.iter().try_for_each(|(pid, (_, plan))| rounds.stand_in(*pid, plan))?;
     let is_command = command.is_some();
     let first = prepared.iter().map(|(pid, _)| *pid).chain(replaced.iter().copied());
     let first: Vec<i32> = first.collect();
@@ -261,7 +264,14 @@ impl Shared {
         if self.plan.is_for(&world) {
             return Ok(self.plan.clone());
         }
-        let plan = self.given.for_another(&world, &self.plan)?;
+        let mut plan = self.given.for_another(&world, &self.plan)?;
+        if !self.given.stands_in.is_empty()
+            && stand_in::divide(&mut plan, Features::of_kernel()) != self.given.stands_in
+        {
+            return Err(Failure::Refused(anyhow!(
+                "other places cannot be patched there than in the first process of the run: give it a run of its own"
+            )));
+        }
         feasible(&plan)?;
         Ok(Rc::new(plan))
     }
@@ -313,7 +323,9 @@ impl Shared {
         let mut command = command;
         let launched = command.as_mut().and_then(|command| command.launched.as_mut());
         let has_ended = launched.is_some_and(|launched| launched.try_wait().is_some());
-        let tally = Tally { coverage: targets.coverage(), pending, processes: registry.counts() };
+        let mut coverage = targets.coverage();
+        coverage.add(&rounds.stood_in());
+        let tally = Tally { coverage, pending, processes: registry.counts() };
         let ended = self.end(maps, rounds, command, is_detached, tally)?;
         if !is_detached {
             return Ok(3);

@@ -29,11 +29,13 @@ use crate::kernel::InKernelHalf;
 use crate::notice::note;
 use crate::output::Output;
 use crate::part::{Part, Requests, Round};
+use crate::plan::Plan;
 use crate::printed::Printed;
 use crate::registry::Registry;
 use crate::shared::Shared;
 use crate::sink::{Ending, READ_INTERVAL, Sink};
 use crate::store::Store;
+use crate::summary::Coverage;
 use crate::targets::Targets;
 
 /// How often the ring is asked whether somebody who is gone holds it up.
@@ -101,6 +103,17 @@ impl Rounds {
         let Some(half) = &mut self.half else { return Ok(()) };
         half.attach(processes)?;
         half.read_lists(segment, &mut self.output)
+    }
+
+    /// Probes what of a process cannot be patched. `plan`: what the script means there.
+    pub(crate) fn stand_in(&mut self, pid: i32, plan: &Plan) -> Result<(), Failure> {
+        let Some(half) = &mut self.half else { return Ok(()) };
+        half.stand_in(&self.shared, pid, plan)
+    }
+
+    /// Of what runs in the kernel, the places in processes.
+    pub(crate) fn stood_in(&self) -> Coverage {
+        self.half.as_ref().map_or_else(Coverage::default, |half| half.coverage().clone())
     }
 
     /// From now on records go there.

@@ -188,8 +188,8 @@ pub(crate) fn probes_of(trigger: &Trigger) -> usize {
 }
 
 /// What to call them together.
-pub(crate) fn places(sites: &[Site]) -> &'static str {
-    if sites.iter().any(|site| site.is_inside && !site.is_exit) { "places" } else { "functions" }
+pub(crate) fn places<'a>(sites: impl IntoIterator<Item = &'a Site>) -> &'static str {
+    if sites.into_iter().any(|site| site.is_inside && !site.is_exit) { "places" } else { "functions" }
 }
 
 /// The places that the programs are for, each once, in the order of the script, with the plan of each patch.

@@ -70,7 +70,8 @@ fn begins(explained: &Explained) -> String {
 fn program((number, program): (usize, &Program)) -> Vec<String> {
     let Program { name, in_process, in_kernel, instructions, code_bytes, ns, .. } = program;
     let runs = match (in_process, in_kernel) {
-        (_, true) => "in the kernel",
+        (true, true) => "in the process and in the kernel",
+        (false, true) => "in the kernel",
         (true, false) => "in the process",
         (false, false) => "in weir",
     };
@@ -80,7 +81,7 @@ fn program((number, program): (usize, &Program)) -> Vec<String> {
         runs.to_owned(),
         instructions.to_string(),
         code_bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes} B")),
-        if *in_kernel { "-".to_owned() } else { about(*ns) },
+        if *in_kernel && !in_process { "-".to_owned() } else { about(*ns) },
     ]
 }
 
@@ -90,6 +91,7 @@ fn place(place: &Place, in_kernel: bool) -> Vec<String> {
     let how = match (in_kernel, &place.in_kernel) {
         (true, Ok(())) => "uprobe of the kernel".to_owned(),
         (true, Err(why)) => format!("refused: {why}"),
+        (false, _) if place.stands_in => stands_in(place),
         (false, _) => patched(place),
     };
     vec![
@@ -99,6 +101,15 @@ fn place(place: &Place, in_kernel: bool) -> Vec<String> {
         place.ns.filter(|_| !in_kernel).map_or_else(|| "-".to_owned(), about),
         how,
     ]
+}
+
+/// Why the kernel probes it.
+fn stands_in(place: &Place) -> String {
+    let why = place.technique.as_ref().err().or_else(|| place.returns.as_ref()?.as_ref().err());
+    format!(
+        "uprobe of the kernel: {}",
+        why.map_or("another place of its function cannot be patched", String::as_str)
+    )
 }
 
 fn patched(place: &Place) -> String {
@@ -190,6 +201,7 @@ fn object_of_place(place: &Place) -> Value {
         "returns_refused": returns_refused,
         "uprobe_unsafe": place.uprobe_unsafe,
         "is_mapped": place.is_mapped,
+        "stands_in": place.stands_in,
         "refused_in_kernel": place.in_kernel.as_ref().err(),
         "programs": place.programs,
         "ns_estimated": place.ns,

@@ -36,13 +36,7 @@ impl Engine {
         let at = match self.loaded.iter().position(|(other, _)| Rc::ptr_eq(other, plan)) {
             Some(at) => at,
             None => {
-                let Compiled { object, triggers, .. } = &plan.compiled;
-                let mut probes = Vec::new();
-                for (index, (program, trigger)) in object.programs.iter().zip(triggers).enumerate() {
-                    for end in ends(trigger, self.features) {
-                        probes.push((index, Probe::load(program, &self.maps.maps, *end, self.features)?));
-                    }
-                }
+                let probes = load(&plan.compiled, &self.maps.maps, self.features, &|_| true)?;
                 self.loaded.push((plan.clone(), probes));
                 self.loaded.len() - 1
             }
@@ -54,6 +48,23 @@ impl Engine {
     pub(super) fn missed(&self) -> u64 {
         self.loaded.iter().flat_map(|(_, probes)| probes).map(|(_, probe)| probe.missed()).sum()
     }
+}
+
+/// The programs of probes whose numbers `runs` has run here, for each end.
+pub(super) fn load(
+    compiled: &Compiled,
+    maps: &Maps,
+    features: Features,
+    runs: &dyn Fn(usize) -> bool,
+) -> Result<Vec<Numbered>, Failure> {
+    let mut probes = Vec::new();
+    let programs = compiled.object.programs.iter().zip(&compiled.triggers).enumerate();
+    for (index, (program, trigger)) in programs.filter(|(index, _)| runs(*index)) {
+        for end in ends(trigger, features) {
+            probes.push((index, Probe::load(program, maps, *end, features)?));
+        }
+    }
+    Ok(probes)
 }
 
 /// At which ends a program is attached. One for returns is at the entry too, where it counts that it was there.

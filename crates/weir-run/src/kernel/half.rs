@@ -7,17 +7,22 @@ use std::rc::Rc;
 
 use weir_codegen::Compiled;
 use weir_ir::sides::{Side, Sides};
-use weir_kernel::Ring;
+use weir_kernel::{Features, Link, Ring};
+use weir_probe::target;
 
 use crate::both::KernelMaps;
 use crate::clock::now_ns;
 use crate::controller::Caller;
 use crate::failure::Failure;
 use crate::in_kernel::InKernel;
-use crate::kernel::engine::{AtEvents, InKernelCaller, read_some};
+use crate::kernel::engine::{AtEvents, InKernelCaller, Numbered, load, read_some};
+use crate::kernel::places::Places;
 use crate::output::Output;
-use crate::plan::Half;
+use crate::plan::{Half, Plan};
+use crate::shared::Shared;
+use crate::stages::Site;
 use crate::store::Store;
+use crate::summary::Coverage;
 
 /// What of a script is the kernel's, loaded. Dropped, nothing is left in the kernel.
 pub(crate) struct InKernelHalf {
@@ -27,12 +32,21 @@ pub(crate) struct InKernelHalf {
     ring: Ring,
     caller: InKernelCaller,
     maps: Rc<InKernel>,
+    stand_ins: StandIns,
+}
+
+/// Probes at places that cannot be patched.
+#[derive(Default)]
+struct StandIns {
+    probes: Vec<Numbered>,
+    links: Vec<Link>,
+    coverage: Coverage,
 }
 
 impl InKernelHalf {
     /// `command`: the process that the run starts.
     pub(crate) fn load(half: Half, command: Option<i32>) -> Result<(InKernelHalf, KernelMaps), Failure> {
-        let Half { mut compiled, sides: Sides { in_kernel, maps: sides } } = half;
+        let Half { mut compiled, sides: Sides { in_kernel, maps: sides, .. } } = half;
         // The kernel takes the memory of all entries at once, and nobody asks these for any.
         let elsewhere =
             compiled.object.maps.iter_mut().zip(&sides).filter(|(_, side)| **side == Side::Processes);
@@ -43,7 +57,31 @@ impl InKernelHalf {
         let ring = Ring::open(&maps.maps, compiled.ring as usize)?;
         let kernel_maps = KernelMaps { maps: maps.clone(), sides: sides.into(), hits: compiled.hits };
         let events = AtEvents::default();
-        Ok((InKernelHalf { compiled, in_kernel, events, ring, caller, maps }, kernel_maps))
+        let stand_ins = StandIns::default();
+        Ok((InKernelHalf { compiled, in_kernel, events, ring, caller, maps, stand_ins }, kernel_maps))
+    }
+
+    /// Probes the places of a process that cannot be patched. `plan`: what the script means there.
+    pub(crate) fn stand_in(&mut self, shared: &Shared, pid: i32, plan: &Plan) -> Result<(), Failure> {
+        if plan.stand_ins.is_empty() {
+            return Ok(());
+        }
+        let StandIns { probes, links, coverage } = &mut self.stand_ins;
+        if probes.is_empty() {
+            let runs = |program: usize| self.in_kernel[program];
+            *probes = load(&self.compiled, &self.maps.maps, Features::of_kernel(), &runs)?;
+        }
+        let places = Places::of(plan, pid, &target::read_mappings(pid)?);
+        let sites: Vec<&Site> = plan.stand_ins.iter().collect();
+        let (new, of_process) = shared.linked(probes, &sites, &places, Some(pid))?;
+        links.extend(new);
+        coverage.add(&of_process);
+        Ok(())
+    }
+
+    /// Of those places.
+    pub(crate) fn coverage(&self) -> &Coverage {
+        &self.stand_ins.coverage
     }
 
     /// Attaches all programs. What is watched is the memory of these processes, if there are any.
@@ -79,6 +117,7 @@ impl InKernelHalf {
 
     /// Takes the programs off their events.
     pub(crate) fn let_go(&mut self) {
+        self.stand_ins.links.clear();
         self.events.let_go();
     }
 
@@ -93,6 +132,7 @@ impl InKernelHalf {
         let of_maps = output.losses_of(&*self.maps).into_iter();
         let in_kernel = |(count, what): (u64, &str)| (count, format!("{what} (in the kernel)"));
         let missed = "hits came while another program ran on their CPU, and were missed";
-        of_maps.chain([(self.events.missed(), missed)]).map(in_kernel).collect()
+        let of_stand_ins: u64 = self.stand_ins.probes.iter().map(|(_, probe)| probe.missed()).sum();
+        of_maps.chain([(self.events.missed() + of_stand_ins, missed)]).map(in_kernel).collect()
     }
 }

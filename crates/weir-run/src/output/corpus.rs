@@ -215,7 +215,7 @@ fn found(case: &Case) -> (&'static str, String) {
     };
     let has_probe = compiled.triggers.iter().any(Trigger::is_probe);
     assert!(!has_probe, "{}: a case runs in weir itself", case.name);
-    let plan = Rc::new(Plan { compiled, verified, sites: Vec::new(), missing: MissingProbes::Error });
+    let plan = Rc::new(Plan::new(compiled, verified, Vec::new(), MissingProbes::Error));
     let interpreted = printed(plan.clone(), false);
     let as_machine_code = printed(plan.clone(), true);
     let programs: Vec<&Program> = plan.compiled.object.programs.iter().collect();

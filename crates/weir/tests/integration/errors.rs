@@ -171,7 +171,7 @@ fn functions_that_cannot_be_patched() {
     let (server, path) = server();
     let pid = server.pid().to_string();
     let script = format!("uprobe:\"{}\":tiny {{ @ = count(); }}", path.display());
-    check(&["trace", "-e", &script, "-p", &pid], REFUSED, &["too-short", "tiny"]);
+    check(&["trace", "--engine", "user", "-e", &script, "-p", &pid], REFUSED, &["too-short", "tiny"]);
     assert!(is_untouched(server.pid()));
     check(&["detach", "-p", &pid], REFUSED, &["no weir probes"]);
 }

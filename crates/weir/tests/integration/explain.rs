@@ -76,7 +76,8 @@ fn what_is_refused_is_explained_and_no_failure() {
     let text = "asm(\".globl tiny\\n.type tiny,@function\\ntiny: ret\\n.size tiny,1\\n.globl next\\n.type next,@function\\nnext: ret\\n.size next,1\");\nint main(void) { return 0; }\n";
     let program = quoted(&target::build("explain-tiny", Source::Text(text), &[]));
     let script = format!("uprobe:{program}:tiny {{ @ = count(); }} uprobe:{program}:main {{ @ = count(); }}");
-    let json = out(&weir(&["trace", "--explain", "-f", "json", "-e", &script, "-c", &program]));
+    let explain = ["trace", "--engine", "user", "--explain", "-f", "json", "-e", &script, "-c", &program];
+    let json = out(&weir(&explain));
     let places = rows(&json, "place");
     assert!(places[0]["refused"].is_string() && places[0]["ns_estimated"].is_null(), "{json}");
     assert!(places[1]["technique"].is_string(), "{json}");
@@ -100,7 +101,7 @@ fn what_cannot_be_attached_or_compiled_is_shown_in_the_script() {
         assert!(said.contains(place) && said.contains(message) && said.contains("^^^"), "{said}");
     };
     let script = format!("BEGIN {{ }}\n  uprobe:{program}:tiny /pid/ {{ @ = count(); }}");
-    shown(&script, &[], "<-e>:2:3", "too-short");
+    shown(&script, &["--engine", "user"], "<-e>:2:3", "too-short");
     let script = format!("BEGIN {{ }} uprobe:{program}:main {{ @ = (int64)farg0; }}");
     if testkit::kernel::available().is_ok() {
         shown(&script, &["--engine", "kernel"], "<-e>:1:11", "floating-point");

@@ -40,6 +40,7 @@ mod returns;
 mod rust_strings;
 mod screen;
 mod sessions;
+mod stand_ins;
 mod symbols;
 mod tools;
 mod trace;

@@ -1,6 +1,7 @@
 //! Scripts of the kernel: checked whole where that is asked for, refused by name where they are to run.
 
 use weir_event::ctype::{CType, CTypes, Elsewhere, Member, Record, TypeId};
+use weir_ir::sides::{Conflict, Side, Sides};
 use weir_ir::{FoundFunction, FoundTracepoint, KERNEL, World, WorldError};
 use weir_script::Options;
 
@@ -373,13 +374,24 @@ fn a_record_of_the_kernel_is_named_where_a_binary_is_probed() {
 /// Where the clauses of a script run and its maps are (`k` and `p`, `b` for both), by name; or the map that both sides need.
 #[track_caller]
 fn sides(text: &str, wanted: Result<(&str, &str), &str>) {
-    use weir_ir::sides::{Conflict, Side, Sides};
+    sides_with(&[], text, wanted);
+}
+
+/// The same where places of these clauses cannot be patched.
+#[track_caller]
+fn sides_with(stands_in: &[(usize, Side)], text: &str, wanted: Result<(&str, &str), &str>) {
     let options = Options { kernel: weir_script::Kernel::Runs, ..Options::default() };
     let (module, _) =
         weir_script::compile(&source(text), &options, &Kernel).unwrap_or_else(|faults| panic!("{faults:?}"));
-    let found = Sides::of(&module).map(|Sides { in_kernel, maps }| {
-        let functions: String =
-            in_kernel.iter().map(|is_kernel| if *is_kernel { 'k' } else { 'p' }).collect();
+    let stands_in = stands_in.iter().copied().collect();
+    let found = Sides::of(&module, &stands_in).map(|Sides { in_kernel, in_processes, maps }| {
+        let functions = in_kernel.iter().zip(&in_processes).map(|is_in| match is_in {
+            (true, true) => 'b',
+            (true, false) => 'k',
+            (false, true) => 'p',
+            (false, false) => '-',
+        });
+        let functions: String = functions.collect();
         let letter = |side: &Side| match side {
             Side::Processes => 'p',
             Side::Kernel => 'k',
@@ -401,6 +413,20 @@ fn a_map_is_where_the_clauses_are_that_name_it() {
     sides("kprobe:f { @a[kstack] = count(); } uprobe:libc:malloc { @a[ustack] = count(); }", Err("@a"));
     sides("kprobe:f { @a[tid] = max(1); } uprobe:libc:malloc { @a[tid] = max(2); }", Ok(("kp", "b")));
     sides("kprobe:f { @a = tseries(1, 1s, 3); } uprobe:libc:malloc { @a = tseries(1, 1s, 3); }", Err("@a"));
+}
+
+#[test]
+fn a_clause_of_both_sides_only_adds_to_its_maps() {
+    let script = "uprobe:libc:malloc { @a = count(); } uprobe:libc:free { @b[tid] = 1; } END { print(@a); }";
+    sides_with(&[(0, Side::Both)], script, Ok(("bpp", "bp")));
+    sides_with(&[(0, Side::Kernel)], script, Ok(("kpp", "kp")));
+    sides_with(&[(1, Side::Kernel)], script, Ok(("pkp", "pk")));
+    sides_with(&[(1, Side::Both)], script, Err("@b"));
+    sides_with(&[(0, Side::Both)], "uprobe:libc:malloc { @a[ustack] = count(); }", Err("@a"));
+    // One that the other clause only reads.
+    let script = "uprobe:libc:malloc { @a = 1; } uprobe:libc:free { @b = @a; }";
+    sides_with(&[(0, Side::Kernel)], script, Err("@a"));
+    sides_with(&[(0, Side::Kernel), (1, Side::Kernel)], script, Ok(("kk", "kk")));
 }
 
 #[test]

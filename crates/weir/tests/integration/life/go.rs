@@ -196,7 +196,7 @@ fn a_function_that_a_goroutine_waits_inside_of_is_not_written_to() {
 fn refused(path: &Path, clause: &str) -> String {
     let script = clause.replace("GO:", &format!("{}:", quoted(path)));
     let command = format!("{} 10", quoted(path));
-    let output = weir().args(["trace", "-e", &script, "-c", &command]).output().unwrap();
+    let output = weir().args(["trace", "--engine", "user", "-e", &script, "-c", &command]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(matches!(output.status.code(), Some(1 | 3)), "{clause}: {said}");
     said

@@ -1,0 +1,128 @@
+//! Places that cannot be patched, and at which uprobes of the kernel's stand in.
+//!
+//! In: a [`Plan`] as files have it. Out: the plan without those places, which are then its [`Plan::stand_ins`], and of their programs on which sides they
+//! run now. A function has one owner: where any program is refused in it, all of them are the kernel's there. What the kernel may not be asked to
+//! probe either ([`Places`]) stays refused.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::rc::Rc;
+
+use weir_ir::sides::Side;
+use weir_ir::{Module, Trigger};
+use weir_kernel::{Features, may_probe};
+use weir_policy::guard::Guard;
+use weir_probe::When;
+
+use crate::failure::Failure;
+use crate::kernel::places::Places;
+use crate::kernel::{check, is_initial_namespace, refuse};
+use crate::options::{Engine, Options};
+use crate::plan::Plan;
+use crate::stages::{self, Site};
+
+/// Whether the kernel may stand in at all: it is asked of processes by number or a command, with no limits that it could not keep to.
+pub(crate) fn may_stand_in(module: &Module, options: &Options, is_recording: bool) -> Result<bool, Failure> {
+    let names_somebody = options.names_processes() || options.command.is_some();
+    let is_asked = options.engine == Engine::Auto && !options.checks_alone && names_somebody;
+    let is_able = is_asked && refuse(options, is_recording).is_ok() && check(module, options).is_ok();
+    Ok(is_able && is_initial_namespace() && may_probe() && Guard::is_free_of(options.policy.as_deref())?)
+}
+
+/// Has the kernel stand in where it can. Of each program that runs there whether it runs in processes too.
+pub(crate) fn divide(plan: &mut Plan, features: Features) -> BTreeMap<usize, Side> {
+    let moves = moved(plan, features);
+    let all = mem::take(&mut plan.sites).into_iter().zip(moves);
+    let (stand_ins, rest): (Vec<_>, Vec<_>) = all.partition(|(_, moves)| *moves);
+    let sites = |of: Vec<(Site, bool)>| of.into_iter().map(|(site, _)| site).collect();
+    (plan.sites, plan.stand_ins) = (sites(rest), sites(stand_ins));
+    let runs = |sites: &[Site], program: usize| {
+        sites.iter().any(|site| site.programs.iter().any(|wanted| wanted.program == program))
+    };
+    let programs = plan.stand_ins.iter().flat_map(|site| &site.programs).map(|wanted| wanted.program);
+    let side = |program: usize| if runs(&plan.sites, program) { Side::Both } else { Side::Kernel };
+    programs.map(|program| (program, side(program))).collect()
+}
+
+/// Of each place of the plan whether it is to be the kernel's.
+fn moved(plan: &Plan, features: Features) -> Vec<bool> {
+    let (sites, places) = (&plan.sites, Places::of_files(plan));
+    let is_taken = |site: &Site| {
+        let is_whole = |program: usize| {
+            features.session.is_some() || !matches!(plan.compiled.triggers[program], Trigger::Session { .. })
+        };
+        let mut programs = site.programs.iter();
+        !site.is_exit && programs.all(|wanted| is_whole(wanted.program) && places.place(site, wanted).is_ok())
+    };
+    let taken: Vec<bool> = sites.iter().map(is_taken).collect();
+    let mut moves: Vec<bool> =
+        sites.iter().zip(&taken).map(|(site, taken)| *taken && refusal(site).is_some()).collect();
+    // Nothing is patched in a function whose text has a breakpoint in it: its other places go with that; where one cannot, there is no breakpoint.
+    let mut stays = vec![false; sites.len()];
+    loop {
+        let before = moves.clone();
+        for at in 0..sites.len() {
+            let mut beside = (0..sites.len()).filter(|&of| shares_text(&sites[of], &sites[at]));
+            while moves[at]
+                && let Some(of) = beside.next()
+            {
+                match moves[of] || taken[of] && !stays[of] {
+                    true => moves[of] = true,
+                    false => (moves[at], stays[at]) = (false, true),
+                }
+            }
+        }
+        if moves == before {
+            return moves;
+        }
+    }
+}
+
+/// `site` is to be patched, and looks at text with a breakpoint at `other`.
+fn shares_text(site: &Site, other: &Site) -> bool {
+    let (function, at) = (&site.function, other.address);
+    let Ok(window) = &site.window else { return false };
+    let is_inside = || function.address <= at && function.end().is_some_and(|end| at < end);
+    Rc::ptr_eq(&site.binary, &other.binary) && (is_inside() || window.written().any(|byte| byte == at.0))
+}
+
+/// Why one of its programs does not run there as it wants.
+pub(crate) fn refusal(site: &Site) -> Option<&weir_probe::Refusal> {
+    site.programs.iter().find_map(|wanted| site.refusal(wanted, None))
+}
+
+/// Programs at both ends of a call.
+pub(crate) fn wants_return(site: &Site) -> bool {
+    site.programs.iter().any(|wanted| wanted.when != When::Entry)
+}
+
+/// How many are listed unasked.
+const LISTED_MAX: usize = 8;
+
+/// What is said of them. `map`: the one by which the whole script has to run in the kernel.
+pub(crate) fn report(stand_ins: &[Site], map: Option<&str>, is_verbose: bool) -> String {
+    let line = |site: &Site| match refusal(site) {
+        Some(refusal) => format!("{}: {refusal}", site.label_of_place()),
+        None => format!("{}: another place of its function cannot be patched", site.label_of_place()),
+    };
+    let shown = if is_verbose { usize::MAX } else { LISTED_MAX };
+    let mut lines: Vec<String> = stand_ins.iter().take(shown).map(line).collect();
+    let what = "a uprobe of the kernel stands in, and each hit traps";
+    let mut text = match &lines[..] {
+        [one] if stand_ins.len() == 1 => format!("{one}: {what}"),
+        _ => {
+            let places = stages::places(stand_ins);
+            lines.insert(0, format!("{} {places} cannot be patched; at each {what}:", stand_ins.len()));
+            if lines.len() <= stand_ins.len() {
+                lines.push(format!("and {} more (-v lists them)", stand_ins.len() + 1 - lines.len()));
+            }
+            lines.join("\n  ")
+        }
+    };
+    if let Some(map) = map {
+        text += &format!(
+            "\n{map} is needed on both sides: all of the script runs in the kernel, and each hit of its other places traps too"
+        );
+    }
+    text
+}
