@@ -51,12 +51,15 @@ fn moved(plan: &Plan, features: Features) -> Vec<bool> {
         let is_whole = |program: usize| {
             features.session.is_some() || !matches!(plan.compiled.triggers[program], Trigger::Session { .. })
         };
-        let mut programs = site.programs.iter();
-        !site.is_exit && programs.all(|wanted| is_whole(wanted.program) && places.place(site, wanted).is_ok())
+        // What to probe instead is looked for where a place is refused: that takes long.
+        let is_free = !site.is_exit && site.check_breakpoint().is_ok();
+        is_free
+            && site
+                .programs
+                .iter()
+                .all(|wanted| is_whole(wanted.program) && places.place(site, wanted).is_ok())
     };
-    let taken: Vec<bool> = sites.iter().map(is_taken).collect();
-    let mut moves: Vec<bool> =
-        sites.iter().zip(&taken).map(|(site, taken)| *taken && refusal(site).is_some()).collect();
+    let mut moves: Vec<bool> = sites.iter().map(|site| refusal(site).is_some() && is_taken(site)).collect();
     // Nothing is patched in a function whose text has a breakpoint in it: its other places go with that; where one cannot, there is no breakpoint.
     let mut stays = vec![false; sites.len()];
     loop {
@@ -66,7 +69,7 @@ fn moved(plan: &Plan, features: Features) -> Vec<bool> {
             while moves[at]
                 && let Some(of) = beside.next()
             {
-                match moves[of] || taken[of] && !stays[of] {
+                match moves[of] || !stays[of] && is_taken(&sites[of]) {
                     true => moves[of] = true,
                     false => (moves[at], stays[at]) = (false, true),
                 }
