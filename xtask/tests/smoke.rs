@@ -20,6 +20,18 @@ fn startup() {
 }
 
 #[test]
+fn kernel() {
+    let ready = testkit::kernel::available().map_err(|reason| reason.to_string());
+    let ready = ready.and_then(|()| testkit::uprobe::mount_tracefs().map_err(|reason| reason.to_string()));
+    match ready {
+        Ok(()) => {
+            check("kernel", &["tracepoint: ns a hit", "uprobe and uretprobe: ns a hit", "start until armed"])
+        }
+        Err(reason) => skip::skip("bench-kernel", reason),
+    }
+}
+
+#[test]
 fn build() {
     check("build", &["make of a small C project"]);
 }

@@ -19,6 +19,7 @@ mod build;
 mod chart;
 mod figures;
 mod filter;
+mod kernel;
 mod plan;
 mod probe;
 mod record;
@@ -99,6 +100,8 @@ enum Name {
     Script,
     /// How long until main runs, with a probe on it
     Startup,
+    /// What a hit costs in the kernel, and how long until programs are armed there, beside bpftrace; 21 rounds take a quarter of an hour
+    Kernel,
     /// How long make of a small C project takes, with each of its processes traced from its start
     Build,
     /// What programs take on weir's engines and on others
@@ -152,6 +155,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         }
         Name::Script => script::measure(plan),
         Name::Startup => startup::measure(plan),
+        Name::Kernel => kernel::measure(plan),
         Name::Build => build::measure(plan),
         Name::Vm => vm::measure(&options.vm, plan),
         Name::Tracepoint => tracepoint::measure(plan),

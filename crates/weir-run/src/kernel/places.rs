@@ -3,7 +3,7 @@
 //! In: a [`Site`], what the process maps. Out: a [`Place`], or why not. The kernel checks little itself: it puts a breakpoint inside an instruction, and replaces
 //! return addresses that unwinders, fibers and language runtimes read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use weir_kernel::Place;
@@ -38,20 +38,23 @@ const CALLS_BACK: [&str; 12] = [
 pub(super) struct Places<'a> {
     /// Exceptions may pass through functions of these files.
     unwound: BTreeMap<&'a Path, bool>,
+    /// Which of these files have gone from their paths.
+    gone: BTreeSet<&'a Path>,
     /// Whether return addresses may be replaced in the process at all.
     returns: Result<(), &'static str>,
 }
 
 impl<'a> Places<'a> {
     pub(super) fn of(plan: &'a Plan, pid: i32, mappings: &[Mapping]) -> Places<'a> {
-        let unwound = plan.binaries().into_iter().map(|binary| (binary.path(), is_unwound(binary)));
-        Places { unwound: unwound.collect(), returns: target::check_kernel_returns(pid, mappings) }
+        Places { returns: target::check_kernel_returns(pid, mappings), ..Places::of_files(plan) }
     }
 
     /// As far as files say it.
     pub(super) fn of_files(plan: &'a Plan) -> Places<'a> {
-        let unwound = plan.binaries().into_iter().map(|binary| (binary.path(), is_unwound(binary)));
-        Places { unwound: unwound.collect(), returns: Ok(()) }
+        let binaries = plan.binaries();
+        let unwound = binaries.iter().map(|binary| (binary.path(), is_unwound(binary)));
+        let gone = binaries.iter().filter(|binary| !binary.is_at_its_path()).map(|binary| binary.path());
+        Places { unwound: unwound.collect(), gone: gone.collect(), returns: Ok(()) }
     }
 
     /// Where a program is to be attached, or why not.
@@ -60,7 +63,7 @@ impl<'a> Places<'a> {
         if wanted.when.wants_return() {
             self.check_return(site)?;
         }
-        if !site.binary.is_at_its_path() {
+        if self.gone.contains(site.binary.path()) {
             return Err("its file was deleted or replaced since it was read".to_owned());
         }
         let offset = |address| site.binary.file_offset(address).map(|offset| offset.0);
