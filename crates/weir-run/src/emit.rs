@@ -5,8 +5,9 @@ use weir_rt::{LanePolicy, SiteAbi, TidSource};
 use weir_source::SourceFile;
 
 use crate::failure::Failure;
+use crate::kernel::stand_in;
 use crate::plan::Plan;
-use crate::stages::{self, Native, Site};
+use crate::stages::{self, Native};
 
 /// Needs no target: the syntax alone.
 pub(crate) fn ast(source: &SourceFile) -> Result<String, Failure> {
@@ -18,9 +19,9 @@ pub(crate) fn ast(source: &SourceFile) -> Result<String, Failure> {
 }
 
 /// One line a place: where, how it would be patched and its return caught, or why not.
-pub(crate) fn sites(sites: &[Site]) -> String {
-    let (mut patched, mut out) = (0, String::new());
-    for site in sites {
+pub(crate) fn sites(plan: &Plan) -> String {
+    let (mut patched, mut out) = (plan.stand_ins.len(), String::new());
+    for site in &plan.sites {
         let what = if site.is_exit { "exit: " } else { "" };
         out += &format!("{}:{} {:#x}: {what}", site.path, site.name, site.address.0);
         // Of one whose programs all want the return, that alone counts.
@@ -40,8 +41,13 @@ pub(crate) fn sites(sites: &[Site]) -> String {
         }
         out.push('\n');
     }
-    let places = sites.iter().filter(|site| !site.is_exit).count();
-    out += &format!("{patched} of {places} {} can be probed\n", stages::places(sites));
+    for site in &plan.stand_ins {
+        let why = stand_in::reason(site);
+        out += &format!("{}:{} {:#x}: uprobe of the kernel: {why}\n", site.path, site.name, site.address.0);
+    }
+    let all = || plan.sites.iter().chain(&plan.stand_ins);
+    let places = all().filter(|site| !site.is_exit).count();
+    out += &format!("{patched} of {places} {} can be probed\n", stages::places(all()));
     out
 }
 

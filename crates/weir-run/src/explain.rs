@@ -18,7 +18,7 @@ use crate::attach;
 use crate::emit;
 use crate::failure::Failure;
 use crate::kernel;
-use crate::kernel::stand_in::wants_return;
+use crate::kernel::stand_in::{self, wants_return};
 use crate::options::Options;
 use crate::plan::{Given, Half, Plan};
 use crate::required;
@@ -87,8 +87,8 @@ pub struct Place {
     pub uprobe_unsafe: bool,
     /// The process maps its file; none where no process is known.
     pub is_mapped: Option<bool>,
-    /// The kernel probes it, since it cannot be patched.
-    pub stands_in: bool,
+    /// Why the kernel probes it, if it does beside processes that are patched.
+    pub stands_in: Option<String>,
     /// Why the kernel would not be asked to probe it.
     pub in_kernel: Result<(), String>,
     /// Indices of [`Explained::programs`].
@@ -161,7 +161,7 @@ pub(crate) fn explain(
     places.extend(plan.stand_ins.iter().map(|site| {
         let own = if wants_return(site) { cost::KERNEL_RETURN_NS } else { cost::KERNEL_ENTRY_NS };
         let place = place(site, &programs, Ok(()), is_mapped(site));
-        Place { stands_in: true, ns: Some(own), ..place }
+        Place { stands_in: Some(stand_in::reason(site)), ns: Some(own), ..place }
     }));
     let is_in_kernel = given.kernel.is_some();
     let refused = match is_in_kernel {
@@ -248,7 +248,7 @@ fn place(site: &Site, programs: &[Program], in_kernel: Result<(), String>, is_ma
         returns,
         uprobe_unsafe: site.window.as_ref().is_ok_and(|window| window.uprobe_unsafe),
         is_mapped,
-        stands_in: false,
+        stands_in: None,
         in_kernel,
         programs: numbers,
         ns: is_patched(site).then_some(own + of_programs),

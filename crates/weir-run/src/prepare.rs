@@ -318,7 +318,7 @@ impl Planned {
 
     /// One line a place: where, how it would be patched and its return caught, or why not.
     pub fn sites(&self) -> String {
-        emit::sites(&self.plan.sites)
+        emit::sites(&self.plan)
     }
 
     /// The machine code of each program.

@@ -306,7 +306,10 @@ impl Shared {
         let never = required::executed(&self.plan, &self.subjects, registry.unseen());
         // One that was running, and has executed another program, may have been probed until then.
         let was_replaced = command.is_none() && registry.counts().execs > 0;
-        let is_nothing = targets.coverage().is_empty() && !self.plan.sites.is_empty() && !was_replaced;
+        let is_nothing = targets.coverage().is_empty()
+            && !self.plan.sites.is_empty()
+            && !was_replaced
+            && rounds.stood_in().is_empty();
         if is_nothing && never.is_none() && !self.given.options.is_quiet() {
             note!(
                 self.notices,

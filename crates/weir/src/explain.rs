@@ -88,11 +88,11 @@ fn program((number, program): (usize, &Program)) -> Vec<String> {
 fn place(place: &Place, in_kernel: bool) -> Vec<String> {
     let numbers: Vec<String> = place.programs.iter().map(usize::to_string).collect();
     let exit = if place.is_exit { " (an exit)" } else { "" };
-    let how = match (in_kernel, &place.in_kernel) {
-        (true, Ok(())) => "uprobe of the kernel".to_owned(),
-        (true, Err(why)) => format!("refused: {why}"),
-        (false, _) if place.stands_in => stands_in(place),
-        (false, _) => patched(place),
+    let how = match (in_kernel, &place.in_kernel, &place.stands_in) {
+        (true, Ok(()), _) => "uprobe of the kernel".to_owned(),
+        (true, Err(why), _) => format!("refused: {why}"),
+        (false, _, Some(why)) => format!("uprobe of the kernel: {why}"),
+        (false, _, None) => patched(place),
     };
     vec![
         numbers.join(","),
@@ -101,15 +101,6 @@ fn place(place: &Place, in_kernel: bool) -> Vec<String> {
         place.ns.filter(|_| !in_kernel).map_or_else(|| "-".to_owned(), about),
         how,
     ]
-}
-
-/// Why the kernel probes it.
-fn stands_in(place: &Place) -> String {
-    let why = place.technique.as_ref().err().or_else(|| place.returns.as_ref()?.as_ref().err());
-    format!(
-        "uprobe of the kernel: {}",
-        why.map_or("another place of its function cannot be patched", String::as_str)
-    )
 }
 
 fn patched(place: &Place) -> String {

@@ -94,6 +94,12 @@ pub(crate) fn refusal(site: &Site) -> Option<&weir_probe::Refusal> {
     site.programs.iter().find_map(|wanted| site.refusal(wanted, None))
 }
 
+/// Why the kernel probes it.
+pub(crate) fn reason(site: &Site) -> String {
+    refusal(site)
+        .map_or_else(|| "another place of its function cannot be patched".to_owned(), ToString::to_string)
+}
+
 /// Programs at both ends of a call.
 pub(crate) fn wants_return(site: &Site) -> bool {
     site.programs.iter().any(|wanted| wanted.when != When::Entry)
@@ -104,10 +110,7 @@ const LISTED_MAX: usize = 8;
 
 /// What is said of them. `map`: the one by which the whole script has to run in the kernel.
 pub(crate) fn report(stand_ins: &[Site], map: Option<&str>, is_verbose: bool) -> String {
-    let line = |site: &Site| match refusal(site) {
-        Some(refusal) => format!("{}: {refusal}", site.label_of_place()),
-        None => format!("{}: another place of its function cannot be patched", site.label_of_place()),
-    };
+    let line = |site: &Site| format!("{}: {}", site.label_of_place(), reason(site));
     let shown = if is_verbose { usize::MAX } else { LISTED_MAX };
     let mut lines: Vec<String> = stand_ins.iter().take(shown).map(line).collect();
     let what = "a uprobe of the kernel stands in, and each hit traps";
