@@ -249,26 +249,30 @@ impl Front {
             let is_recording = self.given.recording.is_some();
             if stand_in::may_stand_in(&self.module, &self.given.options, is_recording)? {
                 let features = Features::of_kernel();
+                let whole = plan.sites.clone();
                 let stands_in = stand_in::divide(&mut plan, features);
-                if !stands_in.is_empty() {
-                    return self.with_stand_ins(plan, stands_in, features);
+                let conflict = Sides::of(&self.module, &stands_in).err().map(|Conflict { map }| map);
+                match conflict {
+                    _ if stands_in.is_empty() => {}
+                    // What only a pattern means is rather left out than that each hit of all else traps.
+                    Some(_) if !stand_in::insists(&plan) => {
+                        (plan.sites, plan.stand_ins) = (whole, Vec::new())
+                    }
+                    conflict => return self.with_stand_ins(plan, stands_in, conflict, features),
                 }
             }
         }
         self.planned(plan)
     }
 
-    /// The same where the kernel stands in at some places; in all of them, where maps leave no choice.
+    /// The same where the kernel stands in at some places; in all of them, where a map that both sides need leaves no choice.
     fn with_stand_ins(
         mut self,
         mut plan: Plan,
         stands_in: BTreeMap<usize, Side>,
+        conflict: Option<String>,
         features: Features,
     ) -> Result<Planned, Failure> {
-        let conflict = match Sides::of(&self.module, &stands_in) {
-            Ok(_) => None,
-            Err(Conflict { map }) => Some(map),
-        };
         if !self.given.options.is_quiet() {
             let has_others = plan.sites.iter().any(|site| !site.is_exit);
             let map = conflict.as_deref().filter(|_| has_others);

@@ -89,6 +89,13 @@ fn shares_text(site: &Site, other: &Site) -> bool {
     Rc::ptr_eq(&site.binary, &other.binary) && (is_inside() || window.written().any(|byte| byte == at.0))
 }
 
+/// The run is not to begin without one of those places.
+pub(crate) fn insists(plan: &Plan) -> bool {
+    let mut wanted =
+        plan.stand_ins.iter().flat_map(|site| site.programs.iter().map(move |wanted| (site, wanted)));
+    wanted.any(|(site, wanted)| wanted.insists && site.refusal(wanted, None).is_some())
+}
+
 /// Why one of its programs does not run there as it wants.
 pub(crate) fn refusal(site: &Site) -> Option<&weir_probe::Refusal> {
     site.programs.iter().find_map(|wanted| site.refusal(wanted, None))

@@ -132,6 +132,10 @@ fn a_map_that_both_would_need_has_all_of_the_script_run_in_the_kernel() {
     let (printed, said) = traced(&[], &script, &command);
     assert!(printed.contains("@seen[7]: 300"), "{printed}");
     assert!(said.contains("@last is needed on both sides"), "{said}");
+    // What only a pattern means is left out, and the others stay cheap.
+    let (printed, said) = traced(&[], &format!("{} {{ @last[func] = tid; @n++; }}", of("*")), &command);
+    assert!(printed.contains("@last[plain]: ") && !printed.contains("@last[tiny]"), "{printed}");
+    assert!(said.contains("are not probed") && !said.contains("both sides"), "{said}");
     // Where no place is left for the processes there is nothing to say of maps.
     let (printed, said) = traced(&[], &format!("{} {{ @last = arg0; @n++; }}", of("tiny")), &command);
     assert!(printed.contains("@n: 300") && !said.contains("both sides"), "{printed}{said}");
