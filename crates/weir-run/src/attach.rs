@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use weir_ir::MissingProbes;
 use weir_policy::budget::Budget;
 use weir_policy::policy::Needs;
-use weir_probe::{Allowance, Attachment, Prepared, TakenOver, Target, limits, scan};
+use weir_probe::{Allowance, Attachment, Prepared, TakenOver, Target, limits, scan, target};
 use weir_report::Loads;
 use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
@@ -232,7 +232,9 @@ impl Shared {
             self.notices.send(Notice::NotProbed(not));
         }
         hopeless(&plan.compiled, sites, outcomes, elsewhere)?;
-        if coverage.is_empty() && !sites.is_empty() {
+        let stands_in =
+            || target::read_mappings(attachment.target().pid()).is_ok_and(|all| plan.stands_in_among(&all));
+        if coverage.is_empty() && !sites.is_empty() && !stands_in() {
             return Err(Failure::Refused(anyhow!("it maps nothing that the script probes")));
         }
         Ok(One::new(attachment, plan, programs, coverage, followed, share))

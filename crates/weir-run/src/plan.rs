@@ -18,6 +18,7 @@ use weir_kernel::Features;
 use weir_policy::policy::{Callee, first_call};
 use weir_rt::local;
 use weir_source::{Diagnostic, SourceFile};
+use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, FileIdentity};
 use weir_verifier::VerifiedProgram;
 
@@ -54,6 +55,8 @@ pub(crate) struct Given {
     pub(crate) is_split: bool,
     /// Of the others those that run in the kernel at some of their places or at all, by number.
     pub(crate) stands_in: BTreeMap<usize, Side>,
+    /// When the kernel would stand in where places cannot be patched, if it does not now.
+    pub(crate) obstacle: Option<&'static str>,
     /// What was found of libraries that processes load later.
     pub(crate) later: Later,
 }
@@ -240,6 +243,12 @@ impl Plan {
             }
         }
         binaries.into_iter().map(|binary| &**binary).collect()
+    }
+
+    /// One of these is a file in which the kernel stands in.
+    pub(crate) fn stands_in_among(&self, mappings: &[Mapping]) -> bool {
+        let identities = self.stand_ins.iter().filter_map(|site| site.binary.identity());
+        identities.into_iter().any(|identity| mappings.iter().any(|mapping| mapping.is_file(identity)))
     }
 
     /// What runs in a process may write records to the ring.

@@ -205,6 +205,7 @@ impl Front {
             kernel,
             is_split: false,
             stands_in: BTreeMap::new(),
+            obstacle: None,
             later: Later::default(),
         };
         let subjects = Subjects::find(&given.options)?;
@@ -231,7 +232,7 @@ impl Front {
     }
 
     /// Compiles and verifies the programs, and plans each place.
-    pub fn plan(self) -> Result<Planned, Failure> {
+    pub fn plan(mut self) -> Result<Planned, Failure> {
         let (compiled, verified) = self.given.back(&self.module)?;
         let found = Instant::now();
         let missing = self.module.missing_probes;
@@ -247,7 +248,8 @@ impl Front {
         let mut plan = Plan::new(compiled, verified, sites, missing);
         if self.given.kernel.is_none() && plan.sites.iter().any(|site| stand_in::refusal(site).is_some()) {
             let is_recording = self.given.recording.is_some();
-            if stand_in::may_stand_in(&self.module, &self.given.options, is_recording)? {
+            self.given.obstacle = stand_in::obstacle(&self.module, &self.given.options, is_recording)?;
+            if self.given.obstacle.is_none() {
                 let features = Features::of_kernel();
                 let whole = plan.sites.clone();
                 let stands_in = stand_in::divide(&mut plan, features);
@@ -344,6 +346,12 @@ impl Planned {
         }
         match given.kernel {
             None => required::feasible(&plan).map_err(|failure| {
+                let failure = match (failure, given.obstacle) {
+                    (Failure::Refused(error), Some(when)) if given.recording.is_none() => Failure::Refused(
+                        anyhow!("{error}\na uprobe of the kernel stands in for a patch {when}"),
+                    ),
+                    (failure, _) => failure,
+                };
                 let clause = required::blamed(&plan).map(|program| module.functions[program].span);
                 match clause.filter(|_| given.recording.is_none()) {
                     Some(clause) => failure.at(clause, &given.source),

@@ -187,8 +187,6 @@ pub(crate) fn start(run: Run, start: Start) -> Result<InProcesses, Failure> {
     }
     // Before they run on: they may have ended soon after.
     prepared.iter().for_each(|(pid, _)| rounds.look(*pid));
-    // A command has not begun to run.
-    prepared.iter().try_for_each(|(pid, (_, plan))| rounds.stand_in(*pid, plan))?;
     let is_command = command.is_some();
     let first = prepared.iter().map(|(pid, _)| *pid).chain(replaced.iter().copied());
     let first: Vec<i32> = first.collect();
@@ -199,7 +197,13 @@ pub(crate) fn start(run: Run, start: Start) -> Result<InProcesses, Failure> {
     let began = since_boot();
     // Before the first of them runs on.
     let children = shared.subjects.selection.has_children().then(|| Children::awaited(&maps));
-    let armed = shared.arm_all(prepared, &maps, &mut replaced, is_alone, is_command);
+    if is_command {
+        // Before it begins to run.
+        prepared.iter().try_for_each(|(pid, (_, plan))| rounds.stand_in(*pid, plan))?;
+    }
+    // A process that runs has its patches first: what it maps was looked at, and may change.
+    let mut stand_in = |pid: i32, plan: &Plan| if is_command { Ok(()) } else { rounds.stand_in(pid, plan) };
+    let armed = shared.arm_all(prepared, &maps, &mut replaced, (is_alone, is_command), &mut stand_in);
     if let (Err(_), Some(command)) = (&armed, &mut command) {
         // At once: it may have been let go of already.
         command.end();
@@ -341,14 +345,15 @@ impl Shared {
     }
 
     /// Also the files that a command does not map, and may by executing another program. `is_alone`: only one was given, so
-    /// that notices need not name it.
+    /// that notices need not name it. `stand_in`: what is done to a process that
+    /// has been attached to.
     fn arm_all(
         &self,
         prepared: Vec<Given<Prepared>>,
         maps: &Arc<Segment>,
         replaced: &mut Vec<i32>,
-        is_alone: bool,
-        is_command: bool,
+        (is_alone, is_command): (bool, bool),
+        stand_in: &mut dyn FnMut(i32, &Plan) -> Result<(), Failure>,
     ) -> Result<(Targets, BTreeSet<String>), Failure> {
         let mapped: BTreeSet<String> =
             prepared.iter().flat_map(|(pid, (_, plan))| names_mapped(plan, *pid)).collect();
@@ -378,6 +383,8 @@ impl Shared {
                     arm(self.prepare(target, maps, &plan)?, plan.clone())
                 }),
             };
+            // Dropped, it is detached.
+            let armed = armed.and_then(|one| stand_in(pid, &one.plan).map(|()| one));
             armed.inspect_err(|_| self.guard.detached(pid))
         });
         Ok((Targets::new(armed?), awaited))

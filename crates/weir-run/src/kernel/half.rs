@@ -4,6 +4,7 @@
 //! run need of them, and the maps for [`both`](mod@crate::both). All numbers (of programs, maps, records) are the same on both sides.
 
 use std::rc::Rc;
+use std::thread;
 
 use weir_codegen::Compiled;
 use weir_ir::sides::{Side, Sides};
@@ -16,6 +17,7 @@ use crate::controller::Caller;
 use crate::failure::Failure;
 use crate::in_kernel::InKernel;
 use crate::kernel::engine::{AtEvents, InKernelCaller, Numbered, load, read_some};
+use crate::kernel::let_go;
 use crate::kernel::places::Places;
 use crate::output::Output;
 use crate::plan::{Half, Plan};
@@ -23,6 +25,9 @@ use crate::shared::Shared;
 use crate::stages::Site;
 use crate::store::Store;
 use crate::summary::Coverage;
+
+/// So many threads take programs out of processes at a time.
+const PROCESSES_AT_ONCE: usize = 64;
 
 /// What of a script is the kernel's, loaded. Dropped, nothing is left in the kernel.
 pub(crate) struct InKernelHalf {
@@ -39,7 +44,8 @@ pub(crate) struct InKernelHalf {
 #[derive(Default)]
 struct StandIns {
     probes: Vec<Numbered>,
-    links: Vec<Link>,
+    /// Of each process.
+    links: Vec<Vec<Link>>,
     coverage: Coverage,
 }
 
@@ -74,7 +80,7 @@ impl InKernelHalf {
         let places = Places::of(plan, pid, &target::read_mappings(pid)?);
         let sites: Vec<&Site> = plan.stand_ins.iter().collect();
         let (new, of_process) = shared.linked(probes, &sites, &places, Some(pid))?;
-        links.extend(new);
+        links.push(new);
         coverage.add(&of_process);
         Ok(())
     }
@@ -117,7 +123,10 @@ impl InKernelHalf {
 
     /// Takes the programs off their events.
     pub(crate) fn let_go(&mut self) {
-        self.stand_ins.links.clear();
+        // The kernel waits for a while at each, and the last would count for longer than the first.
+        for some in self.stand_ins.links.chunks_mut(PROCESSES_AT_ONCE) {
+            thread::scope(|scope| some.iter_mut().for_each(|links| _ = scope.spawn(|| let_go(links))));
+        }
         self.events.let_go();
     }
 

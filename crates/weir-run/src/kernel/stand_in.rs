@@ -21,12 +21,28 @@ use crate::options::{Engine, Options};
 use crate::plan::Plan;
 use crate::stages::{self, Site};
 
-/// Whether the kernel may stand in at all: it is asked of processes by number or a command, with no limits that it could not keep to.
-pub(crate) fn may_stand_in(module: &Module, options: &Options, is_recording: bool) -> Result<bool, Failure> {
+/// Why the kernel cannot stand in at all, if it cannot: it does in processes by number or a command, with no limits that it could not keep to.
+pub(crate) fn obstacle(
+    module: &Module,
+    options: &Options,
+    is_recording: bool,
+) -> Result<Option<&'static str>, Failure> {
     let names_somebody = options.names_processes() || options.command.is_some();
-    let is_asked = options.engine == Engine::Auto && !options.checks_alone && names_somebody;
-    let is_able = is_asked && refuse(options, is_recording).is_ok() && check(module, options).is_ok();
-    Ok(is_able && is_initial_namespace() && may_probe() && Guard::is_free_of(options.policy.as_deref())?)
+    let is_free = || Guard::is_free_of(options.policy.as_deref());
+    Ok(match () {
+        () if options.engine != Engine::Auto => Some("with --engine auto"),
+        () if options.checks_alone || is_recording || !names_somebody => {
+            Some("in scripts on processes by number (-p PID) or on a command (-c)")
+        }
+        () if refuse(options, is_recording).is_err() => Some(
+            "on processes by number (-p PID) or a command (-c), without --follow, --filter, --program, --budget and --live",
+        ),
+        () if check(module, options).is_err() => Some("beside clauses without floating-point arguments"),
+        () if !is_initial_namespace() => Some("outside of a container, in the initial PID namespace"),
+        () if !may_probe() => Some("for root, and with CAP_BPF and CAP_PERFMON"),
+        () if !is_free()? => Some("where no policy is in force"),
+        () => None,
+    })
 }
 
 /// Has the kernel stand in where it can. Of each program that runs there whether it runs in processes too.

@@ -209,6 +209,36 @@ fn a_process_comes_to_no_harm_and_has_no_breakpoint_left() {
     assert!(ended.status.success(), "{ended:?}");
 }
 
+/// One process has nothing but what cannot be patched; the other maps another file.
+#[test]
+fn a_process_with_stand_ins_alone_is_traced_beside_another() {
+    if !available() {
+        return;
+    }
+    let path = program();
+    let other = path.with_extension("other");
+    std::fs::copy(&path, &other).unwrap();
+    let mut daemons = [&path, &other].map(|path| Daemon::spawn(Command::new(path)).unwrap());
+    daemons.iter_mut().for_each(|daemon| _ = daemon.line_with("ready", DEADLINE).unwrap());
+    let script = format!(
+        "uprobe:{}:tiny {{ @tiny[pid] = count(); }} uprobe:{}:plain {{ @plain[pid] = count(); }} interval:ms:100 {{ exit(); }}",
+        quoted(&path),
+        quoted(&other)
+    );
+    let [one, two] = [daemons[0].pid(), daemons[1].pid()];
+    let output = weir(&["trace", "-e", &script, "-p", &one.to_string(), "-p", &two.to_string()]);
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !said.contains("not traced"), "{said}");
+    for wanted in [format!("@tiny[{one}]: "), format!("@plain[{two}]: ")] {
+        assert!(printed.contains(&wanted), "no {wanted:?} in {printed}");
+    }
+    for mut daemon in daemons {
+        daemon.close_stdin();
+        assert!(daemon.finish(DEADLINE).unwrap().status.success());
+    }
+    std::fs::remove_file(other).unwrap();
+}
+
 /// What the kernel could not be held to, or is not allowed, is refused as it is without it.
 #[test]
 fn without_the_rights_or_under_limits_nothing_stands_in() {
@@ -222,7 +252,9 @@ fn without_the_rights_or_under_limits_nothing_stands_in() {
     for more in [&["--engine", "user"][..], &["--follow"], &["--budget", "5%"]] {
         let output = weir(&[&["trace", "-e", &script, "-c", &command], more].concat());
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(1) && said.contains("too-short"), "{more:?}: {said}");
+        let explains =
+            said.contains("too-short") && said.contains("a uprobe of the kernel stands in for a patch ");
+        assert!(output.status.code() == Some(1) && explains, "{more:?}: {said}");
     }
     let folder = std::env::temp_dir().join(format!("weir-stand-ins-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
