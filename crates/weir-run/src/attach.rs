@@ -224,7 +224,7 @@ impl Shared {
         let (attachment, programs, followed) = self.put(prepared, &plan, named)?;
         let (sites, outcomes) = (&plan.sites[..], attachment.outcomes());
         // What was patched is put back where one of these fails.
-        indispensable(sites, outcomes, elsewhere)?;
+        indispensable(&plan.compiled, sites, outcomes, elsewhere)?;
         let (coverage, is_verbose) =
             (Coverage::of(sites, outcomes, Loads::default()), self.given.options.is_verbose());
         let not = coverage.not_probed(sites, outcomes, named, is_verbose);

@@ -55,8 +55,8 @@ pub(crate) struct Given {
     pub(crate) is_split: bool,
     /// Of the others those that run in the kernel at some of their places or at all, by number.
     pub(crate) stands_in: BTreeMap<usize, Side>,
-    /// When the kernel would stand in where places cannot be patched, if it does not now.
-    pub(crate) obstacle: Option<&'static str>,
+    /// Why the kernel does not stand in at places that cannot be patched.
+    pub(crate) obstacle: Option<String>,
     /// What was found of libraries that processes load later.
     pub(crate) later: Later,
 }

@@ -248,11 +248,14 @@ impl Front {
         let mut plan = Plan::new(compiled, verified, sites, missing);
         if self.given.kernel.is_none() && plan.sites.iter().any(|site| stand_in::refusal(site).is_some()) {
             let is_recording = self.given.recording.is_some();
-            self.given.obstacle = stand_in::obstacle(&self.module, &self.given.options, is_recording)?;
+            let when = stand_in::obstacle(&self.module, &self.given.options, is_recording)?;
+            self.given.obstacle =
+                when.map(|when| format!("a uprobe of the kernel stands in for a patch {when}"));
             if self.given.obstacle.is_none() {
                 let features = Features::of_kernel();
                 let whole = plan.sites.clone();
                 let stands_in = stand_in::divide(&mut plan, features);
+                self.given.obstacle = stand_in::refused(&plan);
                 let conflict = Sides::of(&self.module, &stands_in).err().map(|Conflict { map }| map);
                 match conflict {
                     _ if stands_in.is_empty() => {}
@@ -346,10 +349,10 @@ impl Planned {
         }
         match given.kernel {
             None => required::feasible(&plan).map_err(|failure| {
-                let failure = match (failure, given.obstacle) {
-                    (Failure::Refused(error), Some(when)) if given.recording.is_none() => Failure::Refused(
-                        anyhow!("{error}\na uprobe of the kernel stands in for a patch {when}"),
-                    ),
+                let failure = match (failure, &given.obstacle) {
+                    (Failure::Refused(error), Some(why)) if given.recording.is_none() => {
+                        Failure::Refused(anyhow!("{error}\n{why}"))
+                    }
                     (failure, _) => failure,
                 };
                 let clause = required::blamed(&plan).map(|program| module.functions[program].span);

@@ -34,7 +34,7 @@ pub(super) fn placed(options: &Options, plan: &Plan, subjects: &Subjects) -> Res
 
 /// Every program has a place where it can run, as far as files say it, and every place that must be probed can be.
 pub(super) fn feasible(plan: &Plan) -> Result<(), Failure> {
-    indispensable(&plan.sites, &[], &Elsewhere::new())?;
+    indispensable(&plan.compiled, &plan.sites, &[], &Elsewhere::new())?;
     hopeless(&plan.compiled, &plan.sites, &[], &Elsewhere::new())
 }
 
@@ -114,6 +114,7 @@ fn without_places<'a>(
 /// A place that was asked for by name and cannot be probed ends the run, if the script's `missing_probes` says so. All of
 /// them are told.
 pub(super) fn indispensable(
+    compiled: &Compiled,
     sites: &[Site],
     outcomes: &[Outcome],
     elsewhere: &Elsewhere,
@@ -133,7 +134,9 @@ pub(super) fn indispensable(
         [one] => anyhow!("cannot probe {one}"),
         many => anyhow!("cannot probe {} {}:\n  {}", many.len(), stages::places(sites), many.join("\n  ")),
     };
-    let has_others = refused.len() < sites.len();
+    // A clause that could run nowhere would end the run all the same.
+    let has_others =
+        refused.len() < sites.len() && without_places(compiled, sites, outcomes, elsewhere).is_none();
     let hint = "`config = { missing_probes = \"warn\" }` in the script traces the others";
     let error = if has_others { anyhow!("{error}\n{hint}") } else { error };
     Err(if is_machine(first) { Failure::Machine(error) } else { Failure::Refused(error) })

@@ -78,7 +78,9 @@ impl<'a> Places<'a> {
             _ if site.is_inside => Refusal::ReturnInside.to_string(),
             (_, Err(why)) => why.to_owned(),
             _ if site.binary.is_go() => "Go's runtime walks the stack by return addresses".to_owned(),
-            (Some(Ok(Returns::Exits)), _) => "its runtime walks the stack by return addresses".to_owned(),
+            (Some(Ok(Returns::Exits)), _) => {
+                "it is of a runtime, or has no unwind information where most code has: stacks may be walked by return addresses".to_owned()
+            }
             _ if is_unwound => "exceptions may pass through it".to_owned(),
             _ if site.function.names().any(|name| CALLS_BACK.contains(&name)) => {
                 "it calls back, and exceptions may pass through it".to_owned()

@@ -105,6 +105,16 @@ fn shares_text(site: &Site, other: &Site) -> bool {
     Rc::ptr_eq(&site.binary, &other.binary) && (is_inside() || window.written().any(|byte| byte == at.0))
 }
 
+/// Why the kernel does not stand in at a place that is left, and cannot be patched.
+pub(crate) fn refused(plan: &Plan) -> Option<String> {
+    let places = Places::of_files(plan);
+    let (site, refusal) = plan.sites.iter().find_map(|site| Some((site, refusal(site)?.to_string())))?;
+    let why = site.programs.iter().find_map(|wanted| places.place(site, wanted).err())?;
+    // As a rule it is the same.
+    let is_other = !why.starts_with(&refusal);
+    is_other.then(|| format!("nor can a uprobe of the kernel stand in at {}: {why}", site.label_of_place()))
+}
+
 /// The run is not to begin without one of those places.
 pub(crate) fn insists(plan: &Plan) -> bool {
     let mut wanted =

@@ -13,7 +13,7 @@ use crate::kernel_events::{available, weir};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Functions of one byte, one that a loop comes back into, one that falls into the next one, and one that can be patched. Each is called
+/// Functions of one byte (one has the name of a function of the C library that calls back), one that a loop comes back into, one that falls into the next one, and one that can be patched. Each is called
 /// as often by each thread as the arguments say; without, until a line comes.
 const FUNCTIONS: &str = r#"
     #include <pthread.h>
@@ -23,6 +23,7 @@ const FUNCTIONS: &str = r#"
     int tiny(int); int next(void); int looped(int); int falls(int); int after(int);
     __asm__(".text\n.p2align 4\n.globl tiny\n.type tiny,@function\ntiny: ret\n.size tiny,.-tiny\n"
         ".globl next\n.type next,@function\nnext: ret\n.size next,.-next\n"
+        ".globl lsearch\n.type lsearch,@function\nlsearch: ret\n.size lsearch,.-lsearch\n"
         ".globl looped\n.type looped,@function\nlooped: push %rbx\n1: dec %edi\njnz 1b\npop %rbx\nret\n.size looped,.-looped\n"
         ".globl falls\n.type falls,@function\nfalls: nop\n.size falls,.-falls\n"
         ".globl after\n.type after,@function\nafter: lea 5(%rdi),%eax\nret\n.size after,.-after\n");
@@ -256,6 +257,16 @@ fn without_the_rights_or_under_limits_nothing_stands_in() {
             said.contains("too-short") && said.contains("a uprobe of the kernel stands in for a patch ");
         assert!(output.status.code() == Some(1) && explains, "{more:?}: {said}");
     }
+    // What the kernel is not asked for either, with its reason; and no advice that would not help.
+    let script = format!(
+        "uprobe:{0}:plain {{ @ = count(); }} uretprobe:{0}:lsearch {{ @c = count(); }}",
+        quoted(&path)
+    );
+    let output = weir(&["trace", "-e", &script, "-c", &command]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let explains =
+        said.contains("nor can a uprobe of the kernel stand in at") && said.contains("it calls back");
+    assert!(output.status.code() == Some(1) && explains && !said.contains("missing_probes"), "{said}");
     let folder = std::env::temp_dir().join(format!("weir-stand-ins-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (weir, program) = (folder.join("weir"), folder.join("program"));
