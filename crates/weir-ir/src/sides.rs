@@ -4,7 +4,8 @@
 //! what is added up can be put together when it is printed.
 //!
 //! Clauses at events of the kernel run there, those at functions and static probes in the processes, or where the caller says: on both sides, where
-//! some of their places cannot be patched. A clause that is at neither (BEGIN, END, intervals) runs where the maps are that it names, or where memory is that it reads: in the kernel; else in weir.
+//! some of their places cannot be patched. A clause that is at neither (BEGIN, END, intervals) runs where the maps are that it names, or where memory
+//! is that it reads: in the kernel; else in weir.
 
 use std::collections::BTreeMap;
 

@@ -219,7 +219,7 @@ fn programs(plan: &Plan, half: Option<&Half>, is_in_kernel: bool) -> Result<Vec<
             in_kernel,
             instructions: shown.insns.len(),
             code_bytes: if in_processes { code_bytes(number) } else { None },
-            ns: if !in_processes { 0.0 } else { cost::of(&plan.verified[number], &object.maps) },
+            ns: if in_processes { cost::of(&plan.verified[number], &object.maps) } else { 0.0 },
         });
     }
     Ok(all)

@@ -14,7 +14,7 @@ use nix::sys::signal::SigSet;
 use weir_codegen::Compiled;
 use weir_filter::Dialect;
 use weir_ir::Module;
-use weir_ir::sides::{Conflict, Side, Sides};
+use weir_ir::sides::{Conflict, Sides};
 use weir_kernel::Features;
 use weir_policy::guard::Guard;
 use weir_policy::notes;
@@ -28,7 +28,7 @@ use crate::explain::Explained;
 use crate::failure::Failure;
 use crate::flight::Flight;
 use crate::groups::Groups;
-use crate::kernel::stand_in;
+use crate::kernel::stand_in::{self, StandIns};
 use crate::notice::{About, Notice, Notices, note};
 use crate::options::{Engine, Options, RecordOptions, TriggerOptions};
 use crate::plan::{Given, Half, Plan};
@@ -232,7 +232,7 @@ impl Front {
     }
 
     /// Compiles and verifies the programs, and plans each place.
-    pub fn plan(mut self) -> Result<Planned, Failure> {
+    pub fn plan(self) -> Result<Planned, Failure> {
         let (compiled, verified) = self.given.back(&self.module)?;
         let found = Instant::now();
         let missing = self.module.missing_probes;
@@ -245,39 +245,32 @@ impl Front {
                 planned: found.elapsed(),
             });
         }
-        let mut plan = Plan::new(compiled, verified, sites, missing);
-        if self.given.kernel.is_none() && plan.sites.iter().any(|site| stand_in::refusal(site).is_some()) {
-            let is_recording = self.given.recording.is_some();
-            let when = stand_in::obstacle(&self.module, &self.given.options, is_recording)?;
-            self.given.obstacle =
-                when.map(|when| format!("a uprobe of the kernel stands in for a patch {when}"));
-            if self.given.obstacle.is_none() {
-                let features = Features::of_kernel();
-                let whole = plan.sites.clone();
-                let stands_in = stand_in::divide(&mut plan, features);
-                self.given.obstacle = stand_in::refused(&plan);
-                let conflict = Sides::of(&self.module, &stands_in).err().map(|Conflict { map }| map);
-                match conflict {
-                    _ if stands_in.is_empty() => {}
-                    // What only a pattern means is rather left out than that each hit of all else traps.
-                    Some(_) if !stand_in::insists(&plan) => {
-                        (plan.sites, plan.stand_ins) = (whole, Vec::new())
-                    }
-                    conflict => return self.with_stand_ins(plan, stands_in, conflict, features),
-                }
-            }
+        let plan = Plan::new(compiled, verified, sites, missing);
+        let is_refused = plan.sites.iter().any(|site| stand_in::refusal(site).is_some());
+        match self.given.kernel.is_none() && is_refused {
+            true => self.with_stand_ins(plan),
+            false => self.planned(plan),
         }
-        self.planned(plan)
     }
 
-    /// The same where the kernel stands in at some places; in all of them, where a map that both sides need leaves no choice.
-    fn with_stand_ins(
-        mut self,
-        mut plan: Plan,
-        stands_in: BTreeMap<usize, Side>,
-        conflict: Option<String>,
-        features: Features,
-    ) -> Result<Planned, Failure> {
+    /// The kernel stands in at places that cannot be patched, if it can; all of the script runs there, where a map that both sides need leaves no choice.
+    fn with_stand_ins(mut self, mut plan: Plan) -> Result<Planned, Failure> {
+        let is_recording = self.given.recording.is_some();
+        if let Some(when) = stand_in::obstacle(&self.module, &self.given.options, is_recording)? {
+            self.given.obstacle = Some(format!("a uprobe of the kernel stands in for a patch {when}"));
+            return self.planned(plan);
+        }
+        let features = Features::of_kernel();
+        let found = StandIns::of(&plan, features);
+        let conflict = Sides::of(&self.module, &found.sides).err().map(|Conflict { map }| map);
+        // What only a pattern means is rather left out than that each hit of all else traps.
+        if found.sides.is_empty() || conflict.is_some() && !found.insist(&plan) {
+            self.given.obstacle = stand_in::refused(&plan);
+            return self.planned(plan);
+        }
+        let stands_in = found.sides.clone();
+        found.put(&mut plan);
+        self.given.obstacle = stand_in::refused(&plan);
         if !self.given.options.is_quiet() {
             let has_others = plan.sites.iter().any(|site| !site.is_exit);
             let map = conflict.as_deref().filter(|_| has_others);

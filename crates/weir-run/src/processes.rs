@@ -28,7 +28,8 @@ use crate::drain::Drain;
 use crate::failure::Failure;
 use crate::flight::Flight;
 use crate::intercept::Intercept;
-use crate::kernel::{InKernelHalf, stand_in};
+use crate::kernel::InKernelHalf;
+use crate::kernel::stand_in::StandIns;
 use crate::notice::{Notice, note};
 use crate::part::Part;
 use crate::plan::{Half, Plan};
@@ -269,12 +270,14 @@ impl Shared {
             return Ok(self.plan.clone());
         }
         let mut plan = self.given.for_another(&world, &self.plan)?;
-        if !self.given.stands_in.is_empty()
-            && stand_in::divide(&mut plan, Features::of_kernel()) != self.given.stands_in
-        {
-            return Err(Failure::Refused(anyhow!(
-                "other places cannot be patched there than in the first process of the run: give it a run of its own"
-            )));
+        if !self.given.stands_in.is_empty() {
+            let found = StandIns::of(&plan, Features::of_kernel());
+            if found.sides != self.given.stands_in {
+                return Err(Failure::Refused(anyhow!(
+                    "other places cannot be patched there than in the first process of the run: give it a run of its own"
+                )));
+            }
+            found.put(&mut plan);
         }
         feasible(&plan)?;
         Ok(Rc::new(plan))

@@ -25,8 +25,8 @@ use crate::bench::plan::{Form, Plan, Weir};
 use crate::bench::rounds::alternate;
 use crate::{process, workspace};
 
-const FUNCTIONS: usize = 40_000;
-const FUNCTIONS_SMOKE: usize = 400;
+pub(super) const FUNCTIONS: usize = 40_000;
+pub(super) const FUNCTIONS_SMOKE: usize = 400;
 const COMPILE_LIMIT: Duration = Duration::from_secs(1200);
 const NORMAL: Duration = Duration::from_secs(1);
 const NORMAL_SMOKE: Duration = Duration::from_millis(50);
@@ -240,7 +240,7 @@ fn ask(mut to: ChildStdin, mut from: ChildStdout, is_over: &AtomicBool) -> Resul
 }
 
 /// Compiles the program, if it is not there.
-fn program(name: &str, functions: usize) -> Result<PathBuf> {
+pub(super) fn program(name: &str, functions: usize) -> Result<PathBuf> {
     let folder = workspace::target_folder("programs")?;
     let (source, program) = (folder.join(format!("{name}.c")), folder.join(name));
     let text = source_text(functions);

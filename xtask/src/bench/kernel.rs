@@ -5,23 +5,24 @@
 //! prints the time first thing in main, less the time before the spawn: both tracers arm their programs before they start a command. Each count is
 //! compared with what was done.
 //!
-//! Links of many: [`FUNCTIONS`] functions of a generated program are probed by one link; of the time until that is made, what strace(1) says of
+//! Links of many: [`FUNCTIONS`] functions of the server of `attach` are probed by one link; of the time until that is made, what strace(1) says of
 //! BPF_LINK_CREATE is the kernel's, and the rest is weir's own.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use nix::time::{ClockId, clock_gettime};
 use testkit::paths::quoted;
 
 use crate::bench::Outcome;
+use crate::bench::attach::{self, FUNCTIONS, FUNCTIONS_SMOKE};
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::plan::{AGAIN, BARE, Plan, Side, Tracer};
 use crate::bench::rounds::{Rounds, alternate};
+use crate::bench::startup::until_main;
+use crate::bench::uprobe::count_in;
 use crate::{process, workspace};
 
 const RUN_LIMIT: Duration = Duration::from_secs(120);
@@ -76,9 +77,6 @@ const START_MS_MAX: f64 = 60.0;
 /// Two sides of one program differ by so much here.
 const NOISE: f64 = 1.02;
 
-const FUNCTIONS: usize = 40_000;
-const FUNCTIONS_SMOKE: usize = 200;
-const COMPILE_LIMIT: Duration = Duration::from_secs(600);
 const OWN: &str = "many functions: weir's own";
 const LINK: &str = "many functions: BPF_LINK_CREATE";
 const OWN_MS_MAX: f64 = 300.0;
@@ -90,7 +88,13 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
         peers.push(BPFTRACE);
         for case in &CASES {
             if let Err(error) = bench.hits(&Tracer::Peer(BPFTRACE), case) {
-                missing.push(format!("{BPFTRACE}: {}: {error:#}", case.name));
+                // The command that failed has paths in it.
+                let said = format!("{error:#}");
+                missing.push(format!(
+                    "{BPFTRACE}: {}: {}",
+                    case.name,
+                    said.lines().last().unwrap_or_default()
+                ));
                 bench.untaken.push(case.name);
             }
         }
@@ -133,11 +137,12 @@ struct Bench {
 
 impl Bench {
     fn set_up(plan: &Plan) -> Result<Bench> {
-        let functions = plan.form.pick(FUNCTIONS, FUNCTIONS, FUNCTIONS_SMOKE);
+        let (name, functions) =
+            plan.form.pick(("attach", FUNCTIONS), ("attach", FUNCTIONS), ("attach_smoke", FUNCTIONS_SMOKE));
         Ok(Bench {
             program: workspace::test_program("kernel_events")?,
             started: workspace::test_program("mono_main")?,
-            many: many(functions)?,
+            many: attach::program(name, functions)?,
             functions,
             out: workspace::target_folder("bench")?.join(format!("kernel-{}.out", std::process::id())),
             times: plan.form.pick(None, None, Some(TIMES_SMOKE)),
@@ -176,7 +181,7 @@ impl Bench {
         let ns = ns.with_context(|| format!("no ns= in {text:?}"))?;
         let counted = match tracer {
             Tracer::None => None,
-            _ => Some(count_in(&fs::read_to_string(&self.out)?)? - times as i64),
+            _ => Some(count_in(&self.out)? as i64 - times as i64),
         };
         Ok((ns, counted))
     }
@@ -186,8 +191,7 @@ impl Bench {
         if *tracer != Tracer::None {
             command.arg("-o").arg(&self.out).args(["-e", STARTED, "-c", &tracer.word(&self.started)]);
         }
-        let (began, in_main) = (now_ns()?, process::output_within(&mut command, RUN_LIMIT)?);
-        Ok((in_main_ns(&in_main.stdout)? - began) / 1e6)
+        until_main(&mut command)
     }
 
     /// Milliseconds from the spawn until all functions of a process are probed, and what of that is the kernel's.
@@ -195,7 +199,7 @@ impl Bench {
         let weir = tracer.program().context("no tracer")?;
         let calls = self.out.with_extension("strace");
         let script = format!(
-            "config = {{ max_probes = 65536; }} uprobe:{}:f_* {{ @ = count(); }} interval:ms:1 {{ exit(); }}",
+            "config = {{ max_probes = 65536; }} uprobe:{}:f* {{ @ = count(); }} interval:ms:1 {{ exit(); }}",
             quoted(&self.many)
         );
         let mut traced = Command::new(&self.many);
@@ -208,54 +212,13 @@ impl Bench {
         // At the end of its input it ends.
         drop(traced.stdin.take());
         ensure!(traced.wait()?.success(), "the traced program failed");
-        let (said, wanted) = (output?.stderr, format!("{0} places: {0} probed", self.functions));
-        let said = String::from_utf8_lossy(&said);
-        ensure!(said.contains(&wanted), "no {wanted:?} in {said:?}");
+        let said = String::from_utf8_lossy(&output?.stderr).into_owned();
+        let probed =
+            said.lines().find_map(|line| line.strip_suffix(" probed")?.rsplit_once(' ')?.1.parse().ok());
+        ensure!(probed >= Some(self.functions), "{} functions are not probed: {said:?}", self.functions);
         let (armed, links) = links(&fs::read_to_string(calls)?).context("no BPF_LINK_CREATE")?;
         Ok((1000.0 * (armed - began), 1000.0 * links))
     }
-}
-
-/// A program of so many functions, which waits for the end of its input.
-fn many(functions: usize) -> Result<PathBuf> {
-    let folder = workspace::target_folder("programs")?;
-    let (source, program) =
-        (folder.join(format!("many_{functions}.c")), folder.join(format!("many_{functions}")));
-    let mut text = String::from("#include <stdio.h>\n#include <unistd.h>\n");
-    for number in 0..functions {
-        let _ = writeln!(
-            text,
-            "__attribute__((noinline)) static int f_{number}(int x) {{ __asm__ volatile(\"\" : \"+r\"(x)); return x + {number}; }}"
-        );
-    }
-    text += "int main(void) {\n\tint sum = 0;\n\talarm(600);\n\twhile (getchar() != EOF);\n";
-    (0..functions).for_each(|number| _ = writeln!(text, "\tsum += f_{number}(sum);"));
-    text += "\treturn sum == 1;\n}\n";
-    if fs::read_to_string(&source).is_ok_and(|found| found == text) && program.exists() {
-        return Ok(program);
-    }
-    fs::write(&source, text)?;
-    let mut compile = Command::new("cc");
-    compile.args(["-O1", "-o"]).arg(&program).arg(&source);
-    process::output_within(&mut compile, COMPILE_LIMIT).context("compiling a program of many functions")?;
-    Ok(program)
-}
-
-fn now_ns() -> Result<f64> {
-    Ok(Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?).as_nanos() as f64)
-}
-
-/// The time that a program printed.
-fn in_main_ns(stdout: &[u8]) -> Result<f64> {
-    let text = String::from_utf8_lossy(stdout);
-    let time = text.lines().filter_map(|line| line.trim().parse::<u64>().ok()).next_back();
-    Ok(time.with_context(|| format!("no time in {text:?}"))? as f64)
-}
-
-/// The last `@: N` of a tracer's output.
-fn count_in(text: &str) -> Result<i64> {
-    let count = text.lines().filter_map(|line| line.strip_prefix("@: ")?.trim().parse().ok()).next_back();
-    count.with_context(|| format!("no count in {text:?}"))
 }
 
 /// When the last BPF_LINK_CREATE of a program was over, and how long all took, in seconds: of strace's lines, `PID TIME bpf(…) = … <SECONDS>`.

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -65,15 +66,21 @@ impl Bench {
         if *tracer != Tracer::None {
             command.arg("-o").arg(&self.out).args(["-e", &script, "-c", &tracer.word(&self.program)]);
         }
-        let before = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
-        let output = process::output_within(&mut command, RUN_LIMIT)?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let in_main = text.lines().filter_map(|line| line.trim().parse::<u64>().ok()).next_back();
-        let in_main = in_main.with_context(|| format!("no time in {text:?}"))?;
+        let ms = until_main(&mut command)?;
         if *tracer != Tracer::None {
             let found = fs::read_to_string(&self.out)?;
             ensure!(found.lines().any(|line| line == "@: 1"), "main was not counted once: {found:?}");
         }
-        Ok((in_main as f64 - before.as_nanos() as f64) / 1e6)
+        Ok(ms)
     }
+}
+
+/// Milliseconds from before the spawn of a command to the main of `mono_main.c`, which it runs.
+pub(super) fn until_main(command: &mut Command) -> Result<f64> {
+    let before = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
+    let output = process::output_within(command, RUN_LIMIT)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let in_main = text.lines().filter_map(|line| line.trim().parse::<u64>().ok()).next_back();
+    let in_main = in_main.with_context(|| format!("no time in {text:?}"))?;
+    Ok((in_main as f64 - before.as_nanos() as f64) / 1e6)
 }

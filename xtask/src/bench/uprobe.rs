@@ -121,7 +121,7 @@ fn parse_run(output: &str, counted: Option<u64>) -> Result<Run> {
 }
 
 /// The last `@: N` of a tracer's output.
-fn count_in(file: &Path) -> Result<u64> {
+pub(super) fn count_in(file: &Path) -> Result<u64> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let count = text.lines().filter_map(|line| line.strip_prefix("@: ")?.trim().parse().ok()).next_back();
     match count {

@@ -478,7 +478,7 @@ impl Stopped {
             if self.hold.is_none() {
                 self.begin_hold(Some(Hold::begin(self.limit)));
             }
-            LATE.with_borrow_mut(|late| late.retain(|&other| other != tid));
+            take_over(tid);
             self.threads.insert(tid);
             let _ = ptrace::interrupt(Pid::from_raw(tid));
             return Ok(());

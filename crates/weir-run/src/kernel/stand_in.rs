@@ -4,7 +4,7 @@
 //! run now. A function has one owner: where any program is refused in it, all of them are the kernel's there. What the kernel may not be asked to
 //! probe either ([`Places`]) stays refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::rc::Rc;
 
@@ -45,19 +45,41 @@ pub(crate) fn obstacle(
     })
 }
 
-/// Has the kernel stand in where it can. Of each program that runs there whether it runs in processes too.
-pub(crate) fn divide(plan: &mut Plan, features: Features) -> BTreeMap<usize, Side> {
-    let moves = moved(plan, features);
-    let all = mem::take(&mut plan.sites).into_iter().zip(moves);
-    let (stand_ins, rest): (Vec<_>, Vec<_>) = all.partition(|(_, moves)| *moves);
-    let sites = |of: Vec<(Site, bool)>| of.into_iter().map(|(site, _)| site).collect();
-    (plan.sites, plan.stand_ins) = (sites(rest), sites(stand_ins));
-    let runs = |sites: &[Site], program: usize| {
-        sites.iter().any(|site| site.programs.iter().any(|wanted| wanted.program == program))
-    };
-    let programs = plan.stand_ins.iter().flat_map(|site| &site.programs).map(|wanted| wanted.program);
-    let side = |program: usize| if runs(&plan.sites, program) { Side::Both } else { Side::Kernel };
-    programs.map(|program| (program, side(program))).collect()
+/// Places at which the kernel could stand in.
+pub(crate) struct StandIns {
+    /// Of each place of the plan whether it is one.
+    moves: Vec<bool>,
+    /// Of each program that runs there whether it runs in processes too.
+    pub(crate) sides: BTreeMap<usize, Side>,
+}
+
+impl StandIns {
+    pub(crate) fn of(plan: &Plan, features: Features) -> StandIns {
+        let moves = moved(plan, features);
+        let programs = |is_moved: bool| {
+            let sites = plan.sites.iter().zip(&moves).filter(move |(_, moves)| **moves == is_moved);
+            sites.flat_map(|(site, _)| &site.programs).map(|wanted| wanted.program)
+        };
+        let in_processes: BTreeSet<usize> = programs(false).collect();
+        let side = |program| if in_processes.contains(&program) { Side::Both } else { Side::Kernel };
+        let sides = programs(true).map(|program| (program, side(program))).collect();
+        StandIns { moves, sides }
+    }
+
+    /// The run is not to begin without one of them.
+    pub(crate) fn insist(&self, plan: &Plan) -> bool {
+        let insists = |site: &Site| {
+            site.programs.iter().any(|wanted| wanted.insists && site.refusal(wanted, None).is_some())
+        };
+        plan.sites.iter().zip(&self.moves).any(|(site, moves)| *moves && insists(site))
+    }
+
+    /// Makes them the plan's.
+    pub(crate) fn put(self, plan: &mut Plan) {
+        for (site, moves) in mem::take(&mut plan.sites).into_iter().zip(self.moves) {
+            if moves { &mut plan.stand_ins } else { &mut plan.sites }.push(site);
+        }
+    }
 }
 
 /// Of each place of the plan whether it is to be the kernel's.
@@ -113,13 +135,6 @@ pub(crate) fn refused(plan: &Plan) -> Option<String> {
     // As a rule it is the same.
     let is_other = !why.starts_with(&refusal);
     is_other.then(|| format!("nor can a uprobe of the kernel stand in at {}: {why}", site.label_of_place()))
-}
-
-/// The run is not to begin without one of those places.
-pub(crate) fn insists(plan: &Plan) -> bool {
-    let mut wanted =
-        plan.stand_ins.iter().flat_map(|site| site.programs.iter().map(move |wanted| (site, wanted)));
-    wanted.any(|(site, wanted)| wanted.insists && site.refusal(wanted, None).is_some())
 }
 
 /// Why one of its programs does not run there as it wants.
