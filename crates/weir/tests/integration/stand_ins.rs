@@ -187,14 +187,16 @@ fn a_process_comes_to_no_harm_and_has_no_breakpoint_left() {
          interval:ms:20 {{ if (@n++ == 3) {{ exit(); }} }}",
         quoted(&path)
     );
-    for _ in 0..8 {
+    // On a busy machine its threads may have had no CPU meanwhile.
+    let counts_all = || {
         let output = weir(&["trace", "-q", "-e", &script, "-p", &daemon.pid().to_string()]);
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         let printed = String::from_utf8(output.stdout).unwrap();
-        for function in ["tiny", "looped", "falls", "plain"] {
-            assert!(printed.contains(&format!("@[{function}]: ")), "{printed}");
-        }
-    }
+        ["tiny", "looped", "falls", "plain"]
+            .iter()
+            .all(|function| printed.contains(&format!("@[{function}]: ")))
+    };
+    (0..8).for_each(|_| assert!(wait::until(DEADLINE, counts_all)));
     // One that is killed leaves nothing in the kernel either: the next finds the functions as they are in their file.
     let mut killed = Command::new(env!("CARGO_BIN_EXE_weir"));
     killed.args(["trace", "-e", &format!("BEGIN {{ printf(\"begun\\n\"); }} {script}"), "-p"]);
@@ -227,12 +229,14 @@ fn a_process_with_stand_ins_alone_is_traced_beside_another() {
         quoted(&other)
     );
     let [one, two] = [daemons[0].pid(), daemons[1].pid()];
-    let output = weir(&["trace", "-e", &script, "-p", &one.to_string(), "-p", &two.to_string()]);
-    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && !said.contains("not traced"), "{said}");
-    for wanted in [format!("@tiny[{one}]: "), format!("@plain[{two}]: ")] {
-        assert!(printed.contains(&wanted), "no {wanted:?} in {printed}");
-    }
+    let counts_both = || {
+        let output = weir(&["trace", "-e", &script, "-p", &one.to_string(), "-p", &two.to_string()]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && !said.contains("not traced"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        [format!("@tiny[{one}]: "), format!("@plain[{two}]: ")].iter().all(|wanted| printed.contains(wanted))
+    };
+    assert!(wait::until(DEADLINE, counts_both));
     for mut daemon in daemons {
         daemon.close_stdin();
         assert!(daemon.finish(DEADLINE).unwrap().status.success());
