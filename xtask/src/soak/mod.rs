@@ -26,8 +26,8 @@ use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
 use crate::soak::scripts::Sides;
 use crate::soak::test_program::{
-    ATTACH, BUDGET, CLAIMS, DIFFERENTIAL, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, SESSION_KILL, STORMS,
-    TestProgram,
+    ATTACH, BUDGET, CLAIMS, DIFFERENTIAL, EMISSION, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, SESSION_KILL,
+    STORMS, TestProgram,
 };
 use crate::workspace;
 
@@ -87,6 +87,8 @@ enum Name {
     Budget,
     /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
     Differential,
+    /// Run what random modules compile to beside an evaluator of theirs; a cycle is 2,000 modules
+    Emission,
     /// Hold runs against what the verifier claims; a cycle is 20,000 programs
     Claims,
     /// Compare filters with a slow evaluator; a cycle is 200,000 cases of both dialects
@@ -130,6 +132,8 @@ const SESSION_KILL_CYCLES: u64 = 50;
 const BUDGET_CYCLES: u64 = 20;
 /// Of 90,000 programs: 10⁷.
 const DIFFERENTIAL_CYCLES: u64 = 112;
+/// Of 2,000 modules: 10⁵.
+const EMISSION_CYCLES: u64 = 50;
 /// Of 20,000 programs: 10⁷.
 const CLAIMS_CYCLES: u64 = 500;
 /// Of 200,000 cases: 10⁷.
@@ -151,6 +155,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::SessionKill => Subject::Test(TestProgram::build(SESSION_KILL)?),
         Name::Budget => Subject::Test(TestProgram::build(BUDGET)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
+        Name::Emission => Subject::Test(TestProgram::build(EMISSION)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
         Name::Scripts => Subject::Sides(Sides::of(
@@ -177,6 +182,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::SessionKill => ("session-kill", SESSION_KILL_CYCLES),
         Name::Budget => ("budget", BUDGET_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
+        Name::Emission => ("emission", EMISSION_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
         Name::Filter => ("filter", FILTER_CYCLES),
         Name::Scripts => ("scripts", SCRIPTS_CYCLES),
@@ -196,7 +202,10 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
     if let Some(seed) = options.seed {
         return cycle(seed).map(drop).with_context(|| format!("seed {seed}"));
     }
-    let of_one_thread = matches!(options.name, Name::Differential | Name::Claims | Name::Filter | Name::Fuzz);
+    let of_one_thread = matches!(
+        options.name,
+        Name::Differential | Name::Emission | Name::Claims | Name::Filter | Name::Fuzz
+    );
     let path = workspace::root().join("docs/soak").join(format!("{name}.json"));
     let mut record = Record::load(&path, &workspace::commit(), &workspace::machine())?;
     let first = record.next_seed();

@@ -9,6 +9,7 @@
 //! - storms: a family of processes forks, starts threads and executes programs faster than they can be probed; the seed
 //!   decides how many of what.
 //! - differential: programs of three generators give one result in interpreters and machine code.
+//! - emission: what random modules compile to does what an evaluator of the modules says.
 //! - filter: random filters on random events decide as a slow evaluator does.
 //! - record: a million events of threads, signal handlers and forked children are recorded or counted, exactly.
 //! - record-kill: the recorded program, or weir, is killed at moments by the seed; all that was committed is read.
@@ -127,6 +128,16 @@ pub(super) const DIFFERENTIAL: Soaked = Soaked {
     test: "generators::programs_of_three_generators_agree",
     variable: "WEIR_GENERATORS",
     suffix: ":30000",
+    limit: Duration::from_secs(900),
+};
+
+/// A cycle is 2,000 modules.
+pub(super) const EMISSION: Soaked = Soaked {
+    package: "weir-codegen",
+    target: (&["--release", "--test", "integration"], "integration"),
+    test: "execution::emitted_programs_do_what_the_ir_says",
+    variable: "WEIR_EMISSION",
+    suffix: ":2000",
     limit: Duration::from_secs(900),
 };
 

@@ -317,7 +317,7 @@ impl<'a> Lower<'a> {
             Held::Text(text) => Some(text),
             _ => None,
         };
-        // Of a buffer or an array every byte counts, also behind a NUL.
+        // Of a buffer or an array every byte counts, also after a NUL.
         let is_object = matches!(self.function.ty(a), Type::Object { .. });
         let of = |text: &'a str| compared(text.as_bytes(), first);
         match (text(self, a), text(self, b)) {
@@ -361,6 +361,7 @@ impl<'a> Lower<'a> {
     }
 
     fn branch_unless_same_memory(&mut self, a: Value, b: Value, first: Option<u32>, no: Label) {
+        let is_object = matches!(self.function.ty(a), Type::Object { .. });
         let (mut long, mut short) = (a, b);
         if self.function.ty(long).bytes() < self.function.ty(short).bytes() {
             (long, short) = (short, long);
@@ -391,10 +392,14 @@ impl<'a> Lower<'a> {
             self.branch(jmp::JNE, x, Src::Imm(0), no);
         }
         if long_words > short_words && first.is_none_or(|first| first > 8 * short_words) {
-            // The longer string ends where the shorter one's array does: its next byte is a NUL, and zeros follow.
-            let next = self.fresh();
-            self.load(next, Place::Object(long, 8 * short_words as i32));
-            self.branch(jmp::JNE, next, Src::Imm(0), no);
+            // The longer string ends where the shorter one's array does: its next byte is a NUL, and zeros follow. An
+            // object has no end but its last byte.
+            let beyond = if is_object { long_words - short_words } else { 1 };
+            self.in_loop(beyond, 4, [Place::Object(long, 8 * short_words as i32)], |lower, [place]| {
+                let next = lower.fresh();
+                lower.load(next, place);
+                lower.branch(jmp::JNE, next, Src::Imm(0), no);
+            });
         }
         self.touch(long);
         self.touch(short);

@@ -1,6 +1,7 @@
 //! Perf maps: every form of line, overlaps, growth, and bytes that mean no good.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use weir_symbols::VirtAddr;
 use weir_symbols::perf_map::PerfMap;
 
@@ -107,6 +108,8 @@ fn entries_beyond_the_limit_are_counted() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(0), ..ProptestConfig::default() })]
+
     /// The model: of all lines that contain the address the last.
     #[test]
     fn names_are_those_of_a_naive_search(lines in prop::collection::vec((0u64..64, 1u64..24), 0..40)) {
