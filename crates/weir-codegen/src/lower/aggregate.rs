@@ -85,10 +85,13 @@ impl Lower<'_> {
         match bucket {
             Bucket::Constant(number) => self.add(8 * number as i32, Src::Imm(1)),
             Bucket::Computed(number) => {
+                // What is compared is what is added also where the number lies on the stack; else it is the same register.
+                let distance = self.fresh();
+                self.mov(distance, number);
                 // Never taken: it says to any verifier, whatever it can see, that the bucket is in the value.
-                self.branch(jmp::JGT, number, Src::Imm(buckets as i32 - 1), skip);
-                self.alu(alu::LSH, number, Src::Imm(3));
-                self.alu(alu::ADD, R0, Src::Reg(number));
+                self.branch(jmp::JGT, distance, Src::Imm(buckets as i32 - 1), skip);
+                self.alu(alu::LSH, distance, Src::Imm(3));
+                self.alu(alu::ADD, R0, Src::Reg(distance));
                 self.add(0, Src::Imm(1));
             }
         }

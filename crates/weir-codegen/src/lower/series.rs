@@ -38,10 +38,13 @@ impl Lower<'_> {
         self.value_of(map, key, skip);
         let at = self.fresh();
         self.mov(at, R0);
+        // What is compared is what is added also where the offset lies on the stack; else it is the same register.
+        let distance = self.fresh();
+        self.mov(distance, offset);
         // Never taken: it says to any verifier that the interval is in the value.
-        self.branch(jmp::JGT, offset, Src::Imm(intervals as i32 - 1), skip);
-        self.alu(alu::MUL, offset, Src::Imm(8 * SERIES_WORDS as i32));
-        self.alu(alu::ADD, at, Src::Reg(offset));
+        self.branch(jmp::JGT, distance, Src::Imm(intervals as i32 - 1), skip);
+        self.alu(alu::MUL, distance, Src::Imm(8 * SERIES_WORDS as i32));
+        self.alu(alu::ADD, at, Src::Reg(distance));
         self.begin_interval(at, number, of, skip);
         match of {
             Series::Last => {
