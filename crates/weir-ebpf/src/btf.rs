@@ -17,7 +17,7 @@ pub mod ext;
 mod functions;
 mod write;
 
-pub use functions::Described;
+pub use functions::{Argument, Described};
 pub use write::Builder;
 
 /// The types of the kernel that runs, where it was built with them.

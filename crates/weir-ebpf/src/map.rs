@@ -195,7 +195,8 @@ impl MapSpec {
 
     /// `map_flags` as a kernel is given them: without weir's own, which change nothing of what a program means.
     pub fn kernel_flags(&self) -> u32 {
-        if self.has_rings_per_cpu() { self.flags & !flag::RING_PER_CPU } else { self.flags }
+        let own = if self.has_rings_per_cpu() { flag::RING_PER_CPU } else { flag::IN_KERNEL };
+        self.flags & !own
     }
 
     /// True if one of `flags` is set.
@@ -222,6 +223,31 @@ impl MapSpec {
     pub fn bloom_hashes(&self) -> u32 {
         if self.extra == 0 { BLOOM_HASHES_DEFAULT } else { self.extra as u32 }
     }
+}
+
+/// Where the parts of a hash map lie, which is shared with programs in the kernel. Offsets are from the beginning of the memory that they see.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Its index among the maps of the program.
+    pub map: u32,
+    /// Bytes of a key: a multiple of 8.
+    pub key_bytes: u32,
+    /// Where its control block is.
+    pub control: u64,
+    /// Where the heads of its chains are.
+    pub buckets: u64,
+    /// How many, less one: a power of two less one.
+    pub bucket_mask: u32,
+    /// Where its nodes are.
+    pub nodes: u64,
+    /// How many, with spare ones.
+    pub node_count: u32,
+    /// Of those, how many hold keys at most.
+    pub max_entries: u32,
+    /// Bytes from one node to the next.
+    pub node_stride: u32,
+    /// Of its hash function.
+    pub seed: u64,
 }
 
 /// Bytes of an LPM trie's key, of which the first 4 are the length of the prefix in bits.
@@ -257,6 +283,9 @@ pub mod flag {
     /// A ring buffer that, when it is full, overwrites its oldest records (Linux 6.19). Here only with a ring for each CPU.
     pub const RB_OVERWRITE: u32 = 1 << 19;
 
+    /// weir's own, which no kernel knows: programs in the kernel see the same memory, with the map's elements in it.
+    pub const IN_KERNEL: u32 = 1 << 30;
+
     /// weir's own, which no kernel knows: a ring buffer is one ring for each CPU, and one for code that has none. Its
     /// records carry the time, by which a reader puts them in order.
     pub const RING_PER_CPU: u32 = 1 << 31;
@@ -277,6 +306,7 @@ pub mod flag {
         (MMAPABLE,      "BPF_F_MMAPABLE"),
         (PRESERVE_ELEMS, "BPF_F_PRESERVE_ELEMS"),
         (RB_OVERWRITE,  "BPF_F_RB_OVERWRITE"),
+        (IN_KERNEL,     "WEIR_F_IN_KERNEL"),
         (RING_PER_CPU,  "WEIR_F_RING_PER_CPU"),
     ];
 
@@ -289,11 +319,12 @@ pub mod flag {
 
 /// Flags that the kernel takes for maps of a kind, of those that are known here; and weir's own.
 pub fn taken(kind: MapKind) -> u32 {
-    use flag::{ACCESS, MMAPABLE, NO_COMMON_LRU, NO_PREALLOC, ZERO_SEED};
+    use flag::{ACCESS, IN_KERNEL, MMAPABLE, NO_COMMON_LRU, NO_PREALLOC, ZERO_SEED};
     match kind {
-        MapKind::Hash | MapKind::PerCpuHash => NO_PREALLOC | ZERO_SEED | ACCESS,
+        MapKind::Hash => NO_PREALLOC | ZERO_SEED | ACCESS | IN_KERNEL,
+        MapKind::PerCpuHash => NO_PREALLOC | ZERO_SEED | ACCESS,
         MapKind::LruHash | MapKind::LruPerCpuHash => NO_COMMON_LRU | ZERO_SEED | ACCESS,
-        MapKind::Array => MMAPABLE | ACCESS,
+        MapKind::Array => MMAPABLE | ACCESS | IN_KERNEL,
         MapKind::LpmTrie => NO_PREALLOC | ACCESS,
         MapKind::BloomFilter => ZERO_SEED | ACCESS,
         MapKind::PerCpuArray | MapKind::Queue | MapKind::Stack => ACCESS,

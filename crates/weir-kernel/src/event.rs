@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 
 use nix::libc;
 use weir_ebpf::insn::NOTHING;
-use weir_ebpf::{Insn, Program, ProgramKind};
+use weir_ebpf::{Program, ProgramKind};
 use weir_event::kernel::{CounterKind, KernelEvent, watch};
 
 use crate::functions::{Functions, is_of_many};
 use crate::iterator::{self, Iteration};
 use crate::perf::{ALL, Pmu, linked};
 use crate::probe::{Link, missed, named};
-use crate::program::{Kind, ProgType, load_insns, load_probe, with_descriptors};
+use crate::program::{Code, Kind, ProgType, code, load_insns, load_probe};
 use crate::syscall::{self, LinkKprobes, PerfEventAttr, RawTracepoint};
 use crate::{KernelError, Maps};
 
@@ -120,7 +120,7 @@ fn described(event: &KernelEvent) -> String {
 #[derive(Debug)]
 pub struct AtEvent {
     name: String,
-    insns: Vec<Insn>,
+    code: Code,
     program: OwnedFd,
     /// One link is of many functions.
     is_multi: bool,
@@ -134,7 +134,7 @@ impl AtEvent {
         event: &KernelEvent,
         functions: &Functions,
     ) -> Result<AtEvent, KernelError> {
-        let mut insns = with_descriptors(&program.insns, |index| maps.descriptor(index));
+        let mut insns = program.insns.clone();
         if let (KernelEvent::Call { .. }, Some(session)) = (event, functions.session) {
             insns = named(&insns, session);
         }
@@ -148,7 +148,8 @@ impl AtEvent {
             Some(kind) => kind,
             None => return Err(not_attached(&name, event, io::Error::other("BTF has no such function"))),
         };
-        let program = load_insns(kind, &name, &insns).map_err(|error| match error {
+        let code = code(&insns, maps);
+        let program = load_insns(kind, &name, &code).map_err(|error| match error {
             // Its maps are there: what is missing is no right.
             KernelError::Refused { error, log, .. } if kind.function != 0 && log.is_empty() => {
                 let text = format!("{error}: this kernel has none of its functions call programs");
@@ -156,7 +157,7 @@ impl AtEvent {
             }
             error => error,
         })?;
-        Ok(AtEvent { name, insns, program, is_multi })
+        Ok(AtEvent { name, code, program, is_multi })
     }
 
     /// Attaches it to all of the events, which are like the one that it was loaded for, or to none. With each its cookie, which the program gets
@@ -170,7 +171,7 @@ impl AtEvent {
             {
                 return Ok(Link::of(vec![link]));
             }
-            self.program = load_probe(0, &self.name, &self.insns)?;
+            self.program = load_probe(0, &self.name, &self.code)?;
             self.is_multi = false;
         }
         let mut all = Vec::new();

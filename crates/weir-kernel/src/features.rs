@@ -13,7 +13,7 @@ use weir_ebpf::insn::{NOTHING, class, jmp, pseudo};
 use weir_ebpf::{Insn, kfunc};
 
 use crate::functions;
-use crate::program::load_probe;
+use crate::program::{Code, load_probe};
 use crate::syscall::{self, LinkUprobes};
 
 /// Which kinds of uprobes there are, beside those of perf events.
@@ -45,7 +45,7 @@ impl SessionFunctions {
 
 /// Whether this process may have programs at probes.
 pub fn may_probe() -> bool {
-    load_probe(0, "asked", &NOTHING).is_ok()
+    load_probe(0, "asked", &Code::of(&NOTHING)).is_ok()
 }
 
 impl Features {
@@ -78,12 +78,12 @@ fn are_callable(attach_type: u32, functions: &SessionFunctions) -> bool {
     let call = |imm| Insn { opcode: class::JMP | jmp::CALL, src: pseudo::KERNEL, imm, ..Insn::default() };
     let [zero, exit] = NOTHING;
     let program = [call(functions.is_return), call(functions.cookie), zero, exit];
-    load_probe(attach_type, "asked", &program).is_ok()
+    load_probe(attach_type, "asked", &Code::of(&program)).is_ok()
 }
 
 /// Whether a link of this type on a folder, for the process `pid` or for all, is refused in this way.
 fn answers(attach_type: u32, pid: u32, errno: i32) -> bool {
-    let Ok(program) = load_probe(attach_type, "asked", &NOTHING) else { return false };
+    let Ok(program) = load_probe(attach_type, "asked", &Code::of(&NOTHING)) else { return false };
     let offset = 0u64;
     let mut attributes = LinkUprobes {
         prog_fd: program.as_raw_fd() as u32,

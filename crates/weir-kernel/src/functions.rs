@@ -15,7 +15,7 @@ use weir_event::kernel::KernelEvent;
 
 use crate::features::{SessionFunctions, session_functions};
 use crate::iterator::FUNCTION;
-use crate::program::load_probe;
+use crate::program::{Code, load_probe};
 use crate::syscall::{self, LinkKprobes};
 
 /// What some events that are functions need of the kernel.
@@ -67,7 +67,7 @@ pub(crate) fn is_of_many(event: &KernelEvent) -> bool {
 
 /// Whether the kernel knows links of many kprobes of this type (Linux 5.18 with CONFIG_FPROBE, sessions 6.10): it reads addresses from where nothing is.
 pub(crate) fn links(attach_type: u32) -> bool {
-    let Ok(program) = load_probe(attach_type, "asked", &NOTHING) else { return false };
+    let Ok(program) = load_probe(attach_type, "asked", &Code::of(&NOTHING)) else { return false };
     let mut attributes = LinkKprobes {
         prog_fd: program.as_raw_fd() as u32,
         attach_type,

@@ -32,6 +32,7 @@ mod probe;
 mod program;
 mod ring;
 mod syscall;
+mod table;
 
 pub use event::{AtEvent, keeps_calls_of, tracepoints};
 pub use features::{Features, SessionFunctions, may_probe};
@@ -42,6 +43,7 @@ pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};
 pub use program::{Input, Loaded, ProgType, Ran, load, load_as};
 pub use ring::Ring;
+pub use table::{STACK_BYTES, Scalar, Tables};
 
 use std::io;
 use std::path::PathBuf;

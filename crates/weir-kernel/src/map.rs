@@ -9,9 +9,11 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use nix::libc;
 use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::map::flag;
-use weir_ebpf::{MapKind, MapSpec};
+use weir_ebpf::{Insn, MapKind, MapSpec};
 
+use crate::program::Code;
 use crate::syscall::{self, Element, MapCreate};
+use crate::table::{self, Tables};
 use crate::{KernelError, Loaded};
 
 /// Commands of bpf(2) on one element of a map.
@@ -60,6 +62,8 @@ struct Map {
 #[derive(Debug)]
 pub struct Maps {
     maps: Vec<Map>,
+    /// Those that lie in an array which processes have mapped.
+    tables: Option<Tables>,
 }
 
 impl Maps {
@@ -80,7 +84,7 @@ impl Maps {
             let fd = fd.expect("every map was made");
             Ok(Map { spec: spec.clone(), fd, span: span(spec).map_err(KernelError::Cpus)? })
         });
-        Ok(Maps { maps: made.collect::<Result<_, _>>()? })
+        Ok(Maps { maps: made.collect::<Result<_, _>>()?, tables: None })
     }
 
     /// Makes the maps of an object file, with their first contents, of which those that programs only read stay as they are. Programs that they hold
@@ -243,13 +247,28 @@ impl Maps {
     /// One of them, alone, which lives on as long as either does.
     pub fn share(&self, map: usize) -> io::Result<Maps> {
         let Map { spec, fd, span } = &self.maps[map];
-        Ok(Maps { maps: vec![Map { spec: spec.clone(), fd: fd.try_clone()?, span: *span }] })
+        Ok(Maps { maps: vec![Map { spec: spec.clone(), fd: fd.try_clone()?, span: *span }], tables: None })
+    }
+
+    /// One that was made elsewhere.
+    pub fn adopt(spec: MapSpec, fd: OwnedFd) -> Result<Maps, KernelError> {
+        let span = span(&spec).map_err(KernelError::Cpus)?;
+        Ok(Maps { maps: vec![Map { spec, fd, span }], tables: None })
     }
 
     /// These maps, then those.
     pub fn chain(mut self, more: Maps) -> Maps {
         self.maps.extend(more.maps);
         self
+    }
+
+    /// From now on programs are loaded so that they use these instead of maps of the kernel's.
+    pub fn use_tables(&mut self, tables: Tables) {
+        self.tables = Some(tables);
+    }
+
+    pub(crate) fn linked(&self, insns: &[Insn]) -> Code {
+        self.tables.as_ref().map_or_else(|| Code::of(insns), |tables| table::link(insns, tables))
     }
 
     /// The descriptor of one.

@@ -24,7 +24,7 @@ use weir_ebpf::{Insn, Program, ProgramKind};
 
 use crate::features::{Features, SessionFunctions};
 use crate::perf::{ALL, Pmu, linked};
-use crate::program::{Loaded, ProgType, load_as, load_probe, with_descriptors};
+use crate::program::{Loaded, ProgType, code, load_as, load_probe};
 use crate::syscall::{self, Info, LinkUprobes, PerfEventAttr, ProgInfo};
 use crate::{Input, KernelError, Maps};
 
@@ -82,9 +82,8 @@ impl Probe {
                 (at_one_end(&program.insns, end == End::Return), attach_type)
             }
         };
-        let insns = with_descriptors(&insns, |index| maps.descriptor(index));
         let name = program.name.clone();
-        let program = load_probe(attach_type, &name, &insns)?;
+        let program = load_probe(attach_type, &name, &code(&insns, maps))?;
         Ok(Probe { name, program, end, is_multi: features.multi })
     }
 

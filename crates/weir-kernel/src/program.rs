@@ -1,8 +1,9 @@
 //! Programs in the kernel, and runs of them.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
-use weir_ebpf::btf::Described;
+use weir_ebpf::btf::{Argument, Described};
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, Program, ProgramKind};
 
@@ -29,6 +30,21 @@ pub enum ProgType {
     RawTracepoint = 17,
     /// `BPF_PROG_TYPE_TRACING`.
     Tracing = 26,
+}
+
+/// Instructions as the kernel takes them.
+#[derive(Clone, Debug)]
+pub(crate) struct Code {
+    pub(crate) insns: Vec<Insn>,
+    /// Functions that its verifier looks at by themselves, by their first slot.
+    pub(crate) global: BTreeMap<u32, Vec<Argument>>,
+}
+
+impl Code {
+    /// Without such functions.
+    pub(crate) fn of(insns: &[Insn]) -> Code {
+        Code { insns: insns.to_vec(), global: BTreeMap::new() }
+    }
 }
 
 /// What the kernel is told that a program is.
@@ -102,7 +118,7 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
                 None => result.descriptor(0),
                 descriptor => descriptor,
             };
-            let loaded = loaded(&wrapped, descriptor, ProgType::Xdp)?;
+            let loaded = loaded(&wrapped, maps, descriptor, ProgType::Xdp)?;
             Ok(Loaded { kind: program.kind, result: Some(result), ..loaded })
         }
     }
@@ -110,17 +126,19 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
 
 /// Loads a program as one of this type instead of its kind's. The type decides which helpers it may call and what context it gets.
 pub fn load_as(program: &Program, maps: &Maps, prog_type: ProgType) -> Result<Loaded, KernelError> {
-    loaded(program, |index| maps.descriptor(index), prog_type)
+    loaded(program, maps, |index| maps.descriptor(index), prog_type)
 }
 
 fn loaded(
     program: &Program,
+    maps: &Maps,
     descriptor: impl Fn(usize) -> Option<i32>,
     prog_type: ProgType,
 ) -> Result<Loaded, KernelError> {
-    let insns = with_descriptors(&program.insns, descriptor);
+    let Code { insns, global } = maps.linked(&program.insns);
+    let code = Code { insns: with_descriptors(&insns, descriptor), global };
     let (name, kind) = (program.name.clone(), program.kind);
-    let program = load_insns(Kind::of(prog_type), &name, &insns)?;
+    let program = load_insns(Kind::of(prog_type), &name, &code)?;
     Ok(Loaded { name, kind, prog_type, program, result: None })
 }
 
@@ -209,9 +227,10 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-pub(crate) fn load_insns(kind: Kind, name: &str, insns: &[Insn]) -> Result<OwnedFd, KernelError> {
+pub(crate) fn load_insns(kind: Kind, name: &str, code: &Code) -> Result<OwnedFd, KernelError> {
+    let Code { insns, global } = code;
     let bytes: Vec<[u8; 8]> = insns.iter().map(|insn| insn.to_bytes()).collect();
-    let described = Described::of(insns);
+    let described = Described::of(insns, global);
     let btf = described.as_ref().map(|described| load_btf(name, &described.btf)).transpose()?;
     let functions = described.as_ref().map_or(&[][..], |described| &described.functions);
     let mut log = vec![0u8; LOG_BYTES];
@@ -247,8 +266,8 @@ pub(crate) fn load_insns(kind: Kind, name: &str, insns: &[Insn]) -> Result<Owned
 }
 
 /// As a program of uprobes or kprobes, for links of this type (0: of perf events).
-pub(crate) fn load_probe(attach_type: u32, name: &str, insns: &[Insn]) -> Result<OwnedFd, KernelError> {
-    load_insns(Kind { attach_type, ..Kind::of(ProgType::Kprobe) }, name, insns)
+pub(crate) fn load_probe(attach_type: u32, name: &str, code: &Code) -> Result<OwnedFd, KernelError> {
+    load_insns(Kind { attach_type, ..Kind::of(ProgType::Kprobe) }, name, code)
 }
 
 fn load_btf(name: &str, bytes: &[u8]) -> Result<OwnedFd, KernelError> {
@@ -259,8 +278,14 @@ fn load_btf(name: &str, bytes: &[u8]) -> Result<OwnedFd, KernelError> {
     loaded.map_err(|source| KernelError::Call { call: "BPF_BTF_LOAD", name: name.to_owned(), source })
 }
 
+/// The instructions as the kernel takes them with these maps.
+pub(crate) fn code(insns: &[Insn], maps: &Maps) -> Code {
+    let Code { insns, global } = maps.linked(insns);
+    Code { insns: with_descriptors(&insns, |index| maps.descriptor(index)), global }
+}
+
 /// The instructions with map indices replaced by descriptors. An index without a map stays, for the kernel to refuse.
-pub(crate) fn with_descriptors(insns: &[Insn], descriptor: impl Fn(usize) -> Option<i32>) -> Vec<Insn> {
+fn with_descriptors(insns: &[Insn], descriptor: impl Fn(usize) -> Option<i32>) -> Vec<Insn> {
     let mut insns = insns.to_vec();
     let mut at = 0;
     while at < insns.len() {

@@ -45,7 +45,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::fstat;
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use weir_ebpf::elf::MapOrigin;
-use weir_ebpf::map::flag;
+use weir_ebpf::map::{Table, flag};
 
 use crate::abi::{self, Descriptor, JOURNAL_ENTRY_BYTES, header};
 pub use crate::abi::{DESCRIPTOR_BYTES, SegmentKind};
@@ -114,6 +114,8 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Segment {
     fd: OwnedFd,
+    /// The array of the kernel's that lies over the segment's end, where maps are there.
+    in_kernel: Option<OwnedFd>,
     mapping: Arc<Mapping>,
     layout: SegmentLayout,
     session: u64,
@@ -146,13 +148,33 @@ impl Segment {
     /// [`OutOfMemory`] (of kind `OutOfMemory`) where the maps take too much of what memory there is, [`FileTooLarge`] (of that
     /// kind) where files of this process may not be so large; of kind `InvalidData` where another process has changed the file meanwhile. Else of the failing system call: `fallocate` where memory is short, `fcntl` where sealing is not allowed.
     pub fn create(fd: OwnedFd, layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
+        Segment::create_over(fd, None, layout, identity)
+    }
+
+    /// `in_kernel`: memory of as many bytes as the layout has from `kernel_offset` on.
+    fn create_over(
+        fd: OwnedFd,
+        in_kernel: Option<OwnedFd>,
+        layout: SegmentLayout,
+        identity: &Identity,
+    ) -> io::Result<Segment> {
+        if in_kernel.is_some() != (layout.kernel_offset < layout.bytes) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "maps in the kernel, and no memory of the kernel's",
+            ));
+        }
         memory::check(&layout)?;
         let bytes = i64::try_from(layout.bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         nix::unistd::ftruncate(&fd, bytes)?;
         Segment::allocate(&fd, &layout)?;
         fcntl(&fd, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW))?;
         check_sealed(&fd, layout.bytes)?;
-        let mapping = Arc::new(Mapping::shared(&fd, layout.bytes)?);
+        let mapping = Mapping::shared(&fd, layout.bytes)?;
+        if let Some(in_kernel) = &in_kernel {
+            mapping.cover(in_kernel, layout.kernel_offset)?;
+        }
+        let mapping = Arc::new(mapping);
         let base = mapping.base();
         let session = identity.session;
         // Where they stand is known when they do.
@@ -165,6 +187,7 @@ impl Segment {
         let bytes_allocated = AtomicU64::new(layout.bytes_at_first());
         let segment = Segment {
             fd,
+            in_kernel,
             mapping,
             layout,
             session,
@@ -186,6 +209,17 @@ impl Segment {
         Segment::create(fd, layout, identity)
     }
 
+    /// The same, where programs in the kernel see some of the maps: `in_kernel` is an array of theirs with one value, which may be mapped, of as many
+    /// bytes as the layout has from `kernel_offset` on.
+    pub fn create_maps_with_kernel(
+        layout: SegmentLayout,
+        identity: &Identity,
+        in_kernel: OwnedFd,
+    ) -> io::Result<Segment> {
+        let fd = memfd_create(MAPS_NAME, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        Segment::create_over(fd, Some(in_kernel), layout, identity)
+    }
+
     /// A segment in a memfd of this process, for it alone: for programs without a target, and tests.
     pub fn create_local(layout: SegmentLayout, identity: &Identity) -> io::Result<Segment> {
         let fd = memfd_create("weir-local", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
@@ -198,6 +232,33 @@ impl Segment {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+
+    /// What lies over the segment's end, from `kernel_offset` on.
+    pub fn in_kernel(&self) -> Option<BorrowedFd<'_>> {
+        self.in_kernel.as_ref().map(OwnedFd::as_fd)
+    }
+
+    /// Where the parts of a hash lie that programs in the kernel see too.
+    ///
+    /// # Panics
+    /// If the map of this index is none.
+    pub fn table(&self, index: usize) -> Table {
+        let map = &self.layout.maps[index];
+        assert!(map.is_in_kernel() && map.node_count > 0, "map {} is no hash in the kernel", map.spec.name);
+        let in_kernel = |offset: u64| offset - self.layout.kernel_offset;
+        Table {
+            map: index as u32,
+            key_bytes: map.spec.key_bytes,
+            control: in_kernel(map.offset),
+            buckets: in_kernel(map.buckets_offset),
+            bucket_mask: map.buckets - 1,
+            nodes: in_kernel(map.nodes_offset),
+            node_count: map.node_count,
+            max_entries: map.spec.max_entries,
+            node_stride: map.node_stride,
+            seed: self.descriptor(index).seed,
+        }
     }
 
     /// The segment's address in this process.

@@ -53,7 +53,8 @@ impl SegmentLayout {
 
 /// Whether its nodes are taken in order, and touched by nothing before.
 fn grows(map: &MapLayout) -> bool {
-    matches!(map.spec.kind, MapKind::Hash | MapKind::PerCpuHash)
+    // The kernel allocates all of its memory at once.
+    matches!(map.spec.kind, MapKind::Hash | MapKind::PerCpuHash) && !map.is_in_kernel()
 }
 
 /// Where the nodes `from..to` of a hash lie, and their values in each lane.
@@ -107,7 +108,7 @@ impl Segment {
             layout.maps.iter().flat_map(|map| holes(map, map.nodes_at_first)).collect();
         holes.sort_by_key(|hole| hole.start);
         let starts = std::iter::once(0).chain(holes.iter().map(|hole| hole.end));
-        let ends = holes.iter().map(|hole| hole.start).chain([layout.bytes]);
+        let ends = holes.iter().map(|hole| hole.start).chain([layout.kernel_offset]);
         starts.zip(ends).try_for_each(|(start, end)| allocate(fd, start..end))
     }
 

@@ -34,6 +34,8 @@ pub struct SegmentLayout {
     /// What is known of the process's memory; 0 in maps.
     pub reads_offset: u64,
     pub stats_page_lines: u32,
+    /// From here on maps that programs in the kernel see too ([`flag::IN_KERNEL`]), up to the end: a multiple of the page size.
+    pub kernel_offset: u64,
     /// A multiple of the page size.
     pub bytes: u64,
     /// Of everything above and the map definitions.
@@ -151,6 +153,7 @@ impl SegmentLayout {
             stats_page_offset,
             reads_offset,
             stats_page_lines,
+            kernel_offset: round_up(end, PAGE),
             bytes: round_up(end, PAGE),
             hash: 0,
         };
@@ -167,20 +170,25 @@ impl SegmentLayout {
         }
         let claims_offset = HEADER_BYTES as u64;
         let mut end = round_up(claims_offset + u64::from(claim_lanes) * abi::CLAIM_STRIDE, PAGE);
-        let mut placed = Vec::with_capacity(maps.len());
-        for spec in maps {
-            check(spec)?;
-            check_inner(spec, maps)?;
-            let map = place(spec, end, cpus, claim_lanes);
-            end = round_up(end + map.bytes, PAGE);
-            if end > limits::SEGMENT_BYTES_MAX {
-                return Err(LayoutError::TooLarge { bytes: end });
+        let mut placed: Vec<Option<MapLayout>> = maps.iter().map(|_| None).collect();
+        let mut kernel_offset = end;
+        for in_kernel in [false, true] {
+            kernel_offset = end;
+            let of_these = |(_, spec): &(usize, &MapSpec)| spec.has(flag::IN_KERNEL) == in_kernel;
+            for (index, spec) in maps.iter().enumerate().filter(of_these) {
+                check(spec)?;
+                check_inner(spec, maps)?;
+                let map = place(spec, end, cpus, claim_lanes);
+                end = round_up(end + map.bytes, PAGE);
+                if end > limits::SEGMENT_BYTES_MAX {
+                    return Err(LayoutError::TooLarge { bytes: end });
+                }
+                placed[index] = Some(map);
             }
-            placed.push(map);
         }
         let mut layout = SegmentLayout {
             kind: SegmentKind::Maps,
-            maps: placed,
+            maps: placed.into_iter().flatten().collect(),
             cpus,
             claim_lanes,
             claims_offset,
@@ -190,6 +198,7 @@ impl SegmentLayout {
             stats_page_offset: 0,
             reads_offset: 0,
             stats_page_lines: 0,
+            kernel_offset,
             bytes: end,
             hash: 0,
         };
@@ -231,6 +240,11 @@ impl MapLayout {
             MapKind::RingBuf | MapKind::PerfEventArray => (0..self.lanes).map(in_lane).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// Programs in the kernel see its memory too.
+    pub fn is_in_kernel(&self) -> bool {
+        self.spec.has(flag::IN_KERNEL)
     }
 
     /// Values rounded up to words: what one element takes in one lane.
@@ -402,7 +416,17 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
         }
     }
     within("the value size", spec.value_bytes, 1, limits::VALUE_BYTES_MAX)?;
-    within("max_entries", spec.max_entries, 1, limits::ENTRIES_MAX)
+    within("max_entries", spec.max_entries, 1, limits::ENTRIES_MAX)?;
+    if spec.has(flag::IN_KERNEL) && spec.kind == MapKind::Hash {
+        // What programs in the kernel are linked with takes whole words as keys, and one as a value.
+        within("the value size", spec.value_bytes, 8, 8)?;
+        if !spec.key_bytes.is_multiple_of(8) {
+            let rule = "a multiple of 8 with WEIR_F_IN_KERNEL".into();
+            let (name, value) = (spec.name.clone(), spec.key_bytes.into());
+            return Err(LayoutError::Map { name, what: "the key size", value, rule });
+        }
+    }
+    Ok(())
 }
 
 fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout {

@@ -4,10 +4,11 @@
 //! never an access outside. Others write the memory at any time: nothing but atomics reads it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
+use nix::libc;
 
 /// A read-write mapping of a memfd whose size is sealed.
 #[derive(Debug)]
@@ -19,6 +20,20 @@ impl Mapping {
     pub(crate) fn shared(fd: &OwnedFd, bytes: u64) -> io::Result<Mapping> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?;
         Ok(Mapping { raw: MmapOptions::new().len(bytes).map_raw(fd)? })
+    }
+
+    /// Puts another file's memory, from its beginning, over the end of this: from `offset` on, which is a multiple of the page size.
+    pub(crate) fn cover(&self, fd: &OwnedFd, offset: u64) -> io::Result<()> {
+        let bytes = (self.raw.len() as u64).checked_sub(offset).and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.filter(|bytes| *bytes > 0).ok_or(io::ErrorKind::InvalidInput)?;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+        // SAFETY: what is replaced lies in the mapping, which is this value's own, and nobody has borrowed any of it yet: `cover` is called before the
+        // mapping is shared. It is unmapped with the rest.
+        let mapped = unsafe {
+            let at = self.raw.as_mut_ptr().add(offset as usize);
+            libc::mmap(at.cast(), bytes, protection, flags, fd.as_raw_fd(), 0)
+        };
+        if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     pub(crate) fn base(&self) -> u64 {

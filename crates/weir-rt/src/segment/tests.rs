@@ -7,6 +7,7 @@ mod corrupt;
 mod denied;
 mod growth;
 mod held;
+mod in_kernel;
 mod interrupted;
 mod killed;
 mod kinds;
