@@ -34,10 +34,12 @@ mod lower;
 mod maps;
 mod place;
 
+use std::fmt;
+
 use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::insn::{NOTHING, pseudo};
 use weir_ebpf::kfunc::Declared;
-use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
+use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN, flag};
 use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind};
 use weir_event::kernel::KernelEvent;
 use weir_event::{Action, Schema};
@@ -143,22 +145,44 @@ pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, Code
     compile_calling(module, options, None)
 }
 
+impl fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").field("stack_bytes", &self.stack_bytes).finish_non_exhaustive()
+    }
+}
+
 /// Compiles `module`, whose clauses may call a program.
 pub fn compile_calling(
     module: &Module,
     options: &Options,
     callee: Option<&Callee<'_>>,
 ) -> Result<Compiled, CodegenError> {
-    compile_part(module, options, callee, &|_| true)
+    compile_part(module, options, callee, &Part::WHOLE)
 }
 
-/// The same for one of several engines: only functions whose numbers `runs` has run there, and the programs of the others do nothing. Of one module
+/// What one of several engines has of a module.
+#[derive(Clone, Copy)]
+pub struct Part<'a> {
+    /// Whether it runs a function, by number.
+    pub runs: &'a dyn Fn(usize) -> bool,
+    /// Whether others see a map of the script too, by number ([`flag::IN_KERNEL`](weir_ebpf::map::flag::IN_KERNEL)).
+    pub shares: &'a dyn Fn(usize) -> bool,
+    /// What it takes of each program's stack for such maps.
+    pub stack_bytes: u32,
+}
+
+impl Part<'_> {
+    /// All of it.
+    pub const WHOLE: Part<'static> = Part { runs: &|_| true, shares: &|_| false, stack_bytes: 0 };
+}
+
+/// The same for one of several engines: the programs of functions that do not run there do nothing. Of one module
 /// all numbers are the same everywhere: those of programs and maps, and what records name.
 pub fn compile_part(
     module: &Module,
     options: &Options,
     callee: Option<&Callee<'_>>,
-    runs: &dyn Fn(usize) -> bool,
+    part: &Part<'_>,
 ) -> Result<Compiled, CodegenError> {
     weir_ir::check::check(module).map_err(CodegenError::Invalid)?;
     let ring_bytes = options.ring_bytes;
@@ -166,7 +190,16 @@ pub fn compile_part(
         return Err(CodegenError::Ring { bytes: ring_bytes });
     }
     let ring_bytes = ring_bytes_needed(module, ring_bytes);
-    let maps = Maps::of(module, &Options { ring_bytes, ..*options });
+    let mut maps = Maps::of(module, &Options { ring_bytes, ..*options });
+    for (_, map) in maps
+        .specs
+        .iter_mut()
+        .take(module.schema.maps.len())
+        .enumerate()
+        .filter(|(map, _)| (part.shares)(*map))
+    {
+        map.flags |= flag::IN_KERNEL;
+    }
     if let Some(automata) =
         maps.automata.as_ref().filter(|all| all.contents.len() > limits::AUTOMATA_BYTES_MAX)
     {
@@ -175,7 +208,7 @@ pub fn compile_part(
     let (mut programs, mut zero_bytes, mut scratch_bytes) = (Vec::new(), 0, 0);
     for (index, function) in module.functions.iter().enumerate() {
         let name = function.name.clone();
-        if !runs(index) {
+        if !(part.runs)(index) {
             programs.push(nothing(name));
             continue;
         }
@@ -185,7 +218,7 @@ pub fn compile_part(
             (true, Some(callee)) => callee.stack_bytes,
             (true, None) => return Err(CodegenError::NoCallee { clause: function.name.clone() }),
         };
-        let stack_max = limits::STACK_BYTES_MAX.saturating_sub(beside);
+        let stack_max = limits::STACK_BYTES_MAX.saturating_sub(beside + part.stack_bytes);
         let (insns, needs) = compile_function(module, index, &maps, stack_max)?;
         zero_bytes = zero_bytes.max(needs.zero_bytes);
         scratch_bytes = scratch_bytes.max(needs.scratch_bytes);

@@ -1,7 +1,7 @@
 //! Which clauses of a script run in processes and which in the kernel, where it has both, and on which side each map is then.
 //!
-//! In: a module. Out: [`Sides`]; or the map that both sides would need at once ([`Conflict`]): there are two maps of each name, one a side, and only
-//! what is added up can be put together when it is printed.
+//! In: a module. Out: [`Sides`]; or the map that both sides would need at once ([`Conflict`]). What both sides add to is there twice, and put together when
+//! it is printed; a map of single words, or without keys, can be one that both see ([`Side::Shared`]).
 //!
 //! Clauses at events of the kernel run there, those at functions and static probes in the processes, or where the caller says: on both sides, where
 //! some of their places cannot be patched. A clause that is at neither (BEGIN, END, intervals) runs where the maps are that it names, or where memory
@@ -22,6 +22,8 @@ pub enum Side {
     Kernel,
     /// Of a map: one on each side, to be added up. Of a clause: at some of its places in the one, at the others in the other.
     Both,
+    /// Of a map: one, that both sides see.
+    Shared,
 }
 
 /// The sides of a module.
@@ -123,6 +125,7 @@ impl Undecided<'_> {
                 let adds = users().all(|(uses, _)| uses.get(&map).is_none_or(|only_adds| *only_adds));
                 match adds && is_added_up(schema) && !has_stacks(schema) {
                     true => Ok(Some(Side::Both)),
+                    false if is_shared(schema) => Ok(Some(Side::Shared)),
                     false => Err(self.conflict(map)),
                 }
             }
@@ -131,17 +134,30 @@ impl Undecided<'_> {
 
     /// Decides for one clause more, and the maps that it names; false where there is none.
     fn spread(&mut self) -> Result<bool, Conflict> {
-        for (number, uses) in self.uses.iter().enumerate() {
-            let mut side = self.functions[number];
-            let used: Vec<usize> = uses.keys().copied().collect();
-            for map in &used {
-                match (self.maps[*map], side) {
-                    (None | Some(Side::Both), _) => {}
-                    (of_map, None) => side = of_map,
-                    (of_map, side) if of_map == side => {}
-                    _ => return Err(self.conflict(*map)),
+        for number in 0..self.functions.len() {
+            let used: Vec<usize> = self.uses[number].keys().copied().collect();
+            let of = |wanted: Side| {
+                used.iter().copied().filter(|map| self.maps[*map] == Some(wanted)).collect::<Vec<usize>>()
+            };
+            let (in_processes, in_kernel) = (of(Side::Processes), of(Side::Kernel));
+            let elsewhere = match self.functions[number] {
+                Some(Side::Kernel) => in_processes,
+                Some(Side::Processes) => in_kernel,
+                Some(Side::Both | Side::Shared) => [in_processes, in_kernel].concat(),
+                None if in_processes.is_empty() || in_kernel.is_empty() => Vec::new(),
+                None if self.are_shared(&in_kernel) => in_kernel,
+                None => in_processes,
+            };
+            if let Some(map) = elsewhere.first() {
+                if !self.are_shared(&elsewhere) {
+                    return Err(self.conflict(*map));
                 }
+                elsewhere.iter().for_each(|map| self.maps[*map] = Some(Side::Shared));
+                return Ok(true);
             }
+            let of_map =
+                |map: &usize| self.maps[*map].filter(|side| matches!(side, Side::Processes | Side::Kernel));
+            let side = self.functions[number].or_else(|| used.iter().find_map(of_map));
             let new = |map: &usize| self.maps[*map].is_none();
             let is_new = side.is_some() && (self.functions[number].is_none() || used.iter().any(new));
             if is_new {
@@ -153,6 +169,10 @@ impl Undecided<'_> {
             }
         }
         Ok(false)
+    }
+
+    fn are_shared(&self, maps: &[usize]) -> bool {
+        maps.iter().all(|map| is_shared(&self.module.schema.maps[*map]))
     }
 
     fn conflict(&self, map: usize) -> Conflict {
@@ -175,8 +195,24 @@ fn is_added_up(map: &MapSchema) -> bool {
     }
 }
 
+/// Bytes of a key of a map that both sides see, at most: functions of the kernel compare it word by word.
+const SHARED_KEY_BYTES_MAX: u32 = 256;
+
+/// Both sides may see one map: its values are single words, which are there whole or not at all, or it has no keys. No old key gives way in it.
+fn is_shared(map: &MapSchema) -> bool {
+    let MapValue::Plain(value) = &map.value else { return false };
+    let is_word = !value.is_in_memory() && value.bytes() == 8;
+    let is_table =
+        |key: &Type| is_word && key.bytes().is_multiple_of(8) && key.bytes() <= SHARED_KEY_BYTES_MAX;
+    map.key.as_ref().is_none_or(is_table) && map.room.is_none_or(|room| !room.evicts) && !has_stacks(map)
+}
+
 /// Stacks have numbers, which are those of one side.
 fn has_stacks(map: &MapSchema) -> bool {
-    let mut leaves = map.key.iter().flat_map(crate::leaves);
+    let of_value = match &map.value {
+        MapValue::Plain(value) => crate::leaves(value),
+        _ => Vec::new(),
+    };
+    let mut leaves = map.key.iter().flat_map(crate::leaves).chain(of_value);
     leaves.any(|leaf| matches!(leaf, Type::Ustack(_)))
 }

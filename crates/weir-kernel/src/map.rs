@@ -262,6 +262,12 @@ impl Maps {
         self
     }
 
+    /// Puts one more behind them; its index. `map`: a single one.
+    pub fn append(&mut self, map: Maps) -> u32 {
+        self.maps.extend(map.maps);
+        self.maps.len() as u32 - 1
+    }
+
     /// From now on programs are loaded so that they use these instead of maps of the kernel's.
     pub fn use_tables(&mut self, tables: Tables) {
         self.tables = Some(tables);

@@ -55,7 +55,7 @@ enum Operation {
 }
 
 /// Bytes of the stack that functions use beside a program's own, those of functions that they call included; the kernel counts 32 at least for each.
-pub const STACK_BYTES: u32 = 160;
+pub const STACK_BYTES: u32 = 192;
 
 /// The instructions with all that they do to these maps done to the array.
 ///

@@ -21,6 +21,7 @@ use weir_source::printable;
 
 use crate::clock::now_ns;
 use crate::failure::Failure;
+use crate::in_kernel;
 use crate::loads::Followed;
 use crate::notice::{Notice, ms, note, of_process};
 use crate::one::One;
@@ -144,7 +145,11 @@ impl Shared {
 
     /// The maps of the session, empty but for tables of automata and what `--program` has in its own at first.
     pub(super) fn maps(&self) -> Result<Segment, Failure> {
-        let segment = Segment::create_maps(maps_layout(&self.plan)?, &self.identity(0));
+        let (layout, identity) = (maps_layout(&self.plan)?, self.identity(0));
+        let segment = match in_kernel::array(&layout)? {
+            Some(array) => Segment::create_maps_with_kernel(layout, &identity, array),
+            None => Segment::create_maps(layout, &identity),
+        };
         let segment = segment.context("making the segment").map_err(Failure::Machine)?;
         if let Some((map, contents)) = &self.plan.compiled.automata {
             let written = segment.map(*map as usize).update(&0u32.to_le_bytes(), contents, 0);

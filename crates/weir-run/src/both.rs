@@ -70,7 +70,7 @@ impl Both<'_> {
         let side = self.side(map);
         let in_kernel = || &*self.in_kernel.maps as &dyn Store;
         let segment = (side != Side::Kernel).then_some(self.segment);
-        segment.into_iter().chain((side != Side::Processes).then(in_kernel))
+        segment.into_iter().chain(matches!(side, Side::Kernel | Side::Both).then(in_kernel))
     }
 
     fn merge(&self, map: u32, into: &mut Vec<u8>, other: &[u8]) {

@@ -6,9 +6,15 @@
 
 use std::cell::RefCell;
 
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use anyhow::{Context as _, anyhow};
 use weir_codegen::Compiled;
 use weir_ebpf::elf::ObjectFile;
-use weir_kernel::{KernelError, Maps};
+use weir_ebpf::map::flag;
+use weir_ebpf::{MapKind, MapSpec};
+use weir_kernel::{KernelError, Maps, Scalar, Tables};
+use weir_rt::segment::{Segment, SegmentLayout};
 
 use crate::clock::now_ns;
 use crate::failure::Failure;
@@ -32,6 +38,26 @@ impl InKernel {
         Ok(InKernel { maps, failed: RefCell::default() })
     }
 
+    /// From now on programs are loaded so that they have those maps in the segment that both sides see.
+    pub(crate) fn share(&mut self, segment: &Segment) -> Result<(), Failure> {
+        let Some(array) = segment.in_kernel() else { return Ok(()) };
+        let array =
+            array.try_clone_to_owned().context("a descriptor of the maps").map_err(Failure::Machine)?;
+        let layout = segment.layout();
+        let spec = array_of(layout);
+        let shared = || layout.maps.iter().enumerate().filter(|(_, map)| map.is_in_kernel());
+        let tables =
+            shared().filter(|(_, map)| map.spec.kind.is_hash()).map(|(index, _)| segment.table(index));
+        let scalars = shared()
+            .filter(|(_, map)| map.spec.kind.is_array())
+            .map(|(index, map)| Scalar { map: index as u32, offset: map.data_offset - layout.kernel_offset });
+        let bytes = layout.bytes - layout.kernel_offset;
+        let (tables, scalars) = (tables.collect(), scalars.collect());
+        let index = self.maps.append(Maps::adopt(spec, array)?);
+        self.maps.use_tables(Tables { array: index, bytes, tables, scalars });
+        Ok(())
+    }
+
     /// The clock of `elapsed`; and which process the command is.
     pub(crate) fn start_clock(&self, compiled: &Compiled, command: Option<i32>) -> Result<(), Failure> {
         Ok(self.maps.update(compiled.globals as usize, &[0; 4], &globals(now_ns(), command))?)
@@ -47,6 +73,33 @@ impl InKernel {
             T::default()
         })
     }
+}
+
+/// The array that lies over the end of the segment, where both sides see some of the maps.
+fn array_of(layout: &SegmentLayout) -> MapSpec {
+    let bytes = layout.bytes - layout.kernel_offset;
+    // LIMIT: `array` refuses more than fit.
+    let spec = MapSpec::new(".in_kernel", MapKind::Array, 4, bytes as u32, 1);
+    MapSpec { flags: flag::MMAPABLE, ..spec }
+}
+
+/// Bytes of a value that the kernel lets programs reach (`BPF_MAX_VAR_OFF`).
+const ARRAY_BYTES_MAX: u64 = 1 << 29;
+
+/// Makes that array, where there is to be one.
+pub(crate) fn array(layout: &SegmentLayout) -> Result<Option<OwnedFd>, Failure> {
+    if layout.kernel_offset == layout.bytes {
+        return Ok(None);
+    }
+    let bytes = layout.bytes - layout.kernel_offset;
+    if bytes > ARRAY_BYTES_MAX {
+        return Err(Failure::Refused(anyhow!(
+            "the maps that processes and the kernel share need {bytes} bytes; the kernel lets programs reach {ARRAY_BYTES_MAX}: set a lower max_map_keys"
+        )));
+    }
+    let maps = Maps::create(&[array_of(layout)])?;
+    let array = maps.fd(0).as_fd().try_clone_to_owned();
+    Ok(Some(array.context("a descriptor of the maps").map_err(Failure::Machine)?))
 }
 
 impl Store for InKernel {

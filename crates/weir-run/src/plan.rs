@@ -9,7 +9,7 @@ use std::mem;
 use std::rc::Rc;
 
 use anyhow::anyhow;
-use weir_codegen::Compiled;
+use weir_codegen::{Compiled, Part};
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, ProgramKind, helper};
 use weir_ir::sides::{Conflict, Side, Sides};
@@ -150,7 +150,9 @@ impl Given {
         let callee = self.decider.as_ref().map(Decider::callee);
         let sides = self.sides(module)?;
         let runs = |program: usize| sides.as_ref().is_none_or(|sides| sides.in_processes[program]);
-        let (mut compiled, verified) = stages::back(module, &options, callee.as_ref(), &runs, &self.source)?;
+        let shares = |map: usize| sides.as_ref().is_some_and(|sides| sides.maps[map] == Side::Shared);
+        let part = Part { runs: &runs, shares: &shares, stack_bytes: 0 };
+        let (mut compiled, verified) = stages::back(module, &options, callee.as_ref(), &part, &self.source)?;
         // Behind those of the script: what records name stays where it is.
         if self.filter.is_some() || self.recording.is_some() {
             compiled.schema.maps.retain(|map| !filtered::is_of_filter(map));
@@ -175,7 +177,11 @@ impl Given {
         let counts_hits = self.options.counts_hits;
         let is_for_kernel = true;
         let options = weir_codegen::Options { counts_hits, is_for_kernel, ring_bytes, ..Default::default() };
-        let half = weir_codegen::compile_part(module, &options, None, &|program| sides.in_kernel[program]);
+        let stack_bytes = if sides.maps.contains(&Side::Shared) { weir_kernel::STACK_BYTES } else { 0 };
+        let (runs, shares) =
+            (|program| sides.in_kernel[program], |map: usize| sides.maps[map] == Side::Shared);
+        let part = Part { runs: &runs, shares: &shares, stack_bytes };
+        let half = weir_codegen::compile_part(module, &options, None, &part);
         let half = half.map_err(|error| Failure::Refused(anyhow!(error)))?;
         let internal = |of: &Compiled| (of.ring, of.globals, of.hits, of.stacks.clone());
         if half.schema != compiled.schema || internal(&half) != internal(compiled) {

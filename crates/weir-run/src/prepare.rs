@@ -102,7 +102,7 @@ pub fn compile(source: &SourceFile, parameters: &[String], notices: &Notices) ->
     let options = weir_script::Options { params: parameters.to_vec(), ..weir_script::Options::default() };
     let module = stages::front(source, &options, &binaries(None)?, &mut warn)?;
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-    Ok(stages::back(&module, &options, None, &|_| true, source)?.0)
+    Ok(stages::back(&module, &options, None, &weir_codegen::Part::WHOLE, source)?.0)
 }
 
 /// The events that an attach point such as `usdt:./app:provider:name` means.

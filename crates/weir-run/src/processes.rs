@@ -416,7 +416,7 @@ impl Shared {
             rounds.read_by(Box::new(flight));
         }
         if let Some(half) = half {
-            let (half, kernel_maps) = InKernelHalf::load(half, command)?;
+            let (half, kernel_maps) = InKernelHalf::load(half, maps, command)?;
             rounds = rounds.with_half(half, kernel_maps);
         }
         self.start_clock(maps, command)?;

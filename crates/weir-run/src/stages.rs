@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow};
-use weir_codegen::{Callee, Compiled};
+use weir_codegen::{Callee, Compiled, Part};
 use weir_ebpf::Program;
 use weir_ir::{MissingProbes, Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
@@ -37,10 +37,10 @@ pub(crate) fn back(
     module: &Module,
     options: &weir_codegen::Options,
     callee: Option<&Callee<'_>>,
-    runs: &dyn Fn(usize) -> bool,
+    part: &Part<'_>,
     source: &SourceFile,
 ) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
-    let compiled = weir_codegen::compile_part(module, options, callee, runs).map_err(|error| {
+    let compiled = weir_codegen::compile_part(module, options, callee, part).map_err(|error| {
         let of_clause = |function: &&weir_ir::Function| error.clause() == Some(&function.name);
         let clause = module.functions.iter().find(of_clause).map(|function| function.span);
         let failure = Failure::Refused(anyhow!(error.clone()));
@@ -55,7 +55,7 @@ pub(crate) fn back(
     let programs = compiled.object.programs.iter().zip(&module.functions).zip(&compiled.declared).enumerate();
     // What is given to a program at an event of the kernel's, the kernel's verifier alone knows: weir's has one that does nothing in its place.
     let verified = programs.map(|(number, ((program, function), declared))| {
-        match function.trigger.is_kernel() && runs(number) {
+        match function.trigger.is_kernel() && (part.runs)(number) {
             true => verify(&weir_codegen::nothing(program.name.clone()), function, declared),
             false => verify(program, function, declared),
         }

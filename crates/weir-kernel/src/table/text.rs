@@ -1,22 +1,24 @@
 //! The functions on a table, as assembly text.
 //!
 //! What stands for a helper takes what that takes: the key's address in r2, of the value in r3, flags in r4; r1, the map, is not looked at. It calls a
-//! global function, which the kernel's verifier looks at by itself, once: its loops would else be walked through at each call.
+//! global function, which the kernel's verifier looks at by itself, once. That has `bpf_loop` take the steps of the walk, so that the verifier looks
+//! at one of them, and does not follow each way through all.
 //!
-//! A walk has, for as long as it lasts: the key in r6, the link that led to where it is in r7 (a bucket's head or a node, whose link is its first
-//! word), that link's word in r8, the node in r9; on the stack what [`slot`] names.
+//! A step has what lasts from one to the next in r6 ([`walk`]); the link that leads to where it is (a bucket's head or a node, whose link is its first
+//! word) in r7, that link's word in r8, the node in r9. It returns 1 when all is done.
 
 use std::fmt::Write as _;
 
 use weir_ebpf::btf::Argument;
+use weir_ebpf::helper;
 use weir_ebpf::map::Table;
 
 use super::{Operation, Tables};
 
 /// Steps of a walk, restarts included: chains have one node or two.
-const STEPS: u32 = 32;
+const STEPS: u32 = 64;
 /// Attempts to take a node off a list or to give one back, which others do at the same time.
-const TRIES: u32 = 16;
+const TRIES: u32 = 32;
 
 /// Bits of a link's word: see weir-rt's `c/hash.h`.
 const INDEX: u64 = 0x1ff_ffff;
@@ -37,24 +39,35 @@ mod at {
     pub(super) const KEY: u32 = 24;
 }
 
-/// Below r10.
-mod slot {
+/// Offsets in what lasts from one step to the next.
+mod walk {
+    pub(super) const KEY: u32 = 0;
     pub(super) const HASH: u32 = 8;
-    pub(super) const STEPS: u32 = 16;
+    /// Where the link is in the array; 0: the walk begins, or begins again.
+    pub(super) const LINK: u32 = 16;
+    pub(super) const WORD: u32 = 24;
     /// The word of the bucket's head, as the walk saw it.
-    pub(super) const HEAD: u32 = 24;
-    /// Of the node that was found.
-    pub(super) const WORD: u32 = 32;
-    /// The link that leads to the node is the bucket's head.
+    pub(super) const HEAD: u32 = 32;
+    /// The link is the bucket's head.
     pub(super) const IS_HEAD: u32 = 40;
-    pub(super) const VALUE: u32 = 48;
-    pub(super) const FLAGS: u32 = 56;
+    /// 1: all is done, and this is what it came to.
+    pub(super) const IS_DONE: u32 = 48;
+    pub(super) const RESULT: u32 = 56;
+    pub(super) const VALUE: u32 = 64;
+    pub(super) const FLAGS: u32 = 72;
     /// A node for a new key, as its index and one; 0: none was taken.
-    pub(super) const NEW: u32 = 64;
-    /// One that replaces another.
-    pub(super) const SPARE: u32 = 72;
+    pub(super) const NEW: u32 = 80;
+    pub(super) const BYTES: u32 = 88;
+}
+
+/// Below r10, in a step.
+mod slot {
+    /// The node's link.
+    pub(super) const WORD: u32 = 8;
     /// The word that a node is marked with.
-    pub(super) const MARKED: u32 = 80;
+    pub(super) const MARKED: u32 = 16;
+    /// A node that replaces another, as its index and one.
+    pub(super) const SPARE: u32 = 24;
 }
 
 /// Functions as text, and what arguments the global ones take.
@@ -74,6 +87,7 @@ pub(super) fn of(tables: &Tables, wanted: &[(usize, Operation)]) -> Functions {
         global.push(arguments);
     };
     let mut callers = String::new();
+    let mut steps = String::new();
     for (number, table) in tables.tables.iter().enumerate() {
         let operations: Vec<Operation> =
             wanted.iter().filter(|(of, _)| *of == number).map(|(_, operation)| *operation).collect();
@@ -82,14 +96,15 @@ pub(super) fn of(tables: &Tables, wanted: &[(usize, Operation)]) -> Functions {
         for operation in &operations {
             let name = caller(number, *operation);
             let (called, body, arguments) = match operation {
-                Operation::Lookup => (function("find"), function("find").find(), vec![key]),
+                Operation::Lookup => (function("find"), function("find").walk(1, 0), vec![key]),
                 Operation::Update => {
                     let value = Argument::Memory { bytes: 8 };
-                    (function("put"), function("put").put(), vec![key, value, Argument::Number])
+                    (function("put"), function("put").walk(3, -16), vec![key, value, Argument::Number])
                 }
-                Operation::Delete => (function("remove"), function("remove").remove(), vec![key]),
+                Operation::Delete => (function("remove"), function("remove").walk(1, -16), vec![key]),
             };
-            callers += &Function { name, ..called }.caller(*operation, &called.name);
+            callers += &Function { name, ..called.clone() }.caller(*operation, &called.name);
+            steps += &called.step(*operation);
             add(&called.name, body, arguments);
         }
         if !operations.is_empty() {
@@ -102,7 +117,7 @@ pub(super) fn of(tables: &Tables, wanted: &[(usize, Operation)]) -> Functions {
         }
     }
     let text = format!(
-        "map .in_kernel array key 4 value {} entries 1\nprogram \"functions\" probe\n{calls}{callers}{functions}",
+        "map .in_kernel array key 4 value {} entries 1\nprogram \"functions\" probe\n{calls}{callers}{steps}{functions}",
         tables.bytes
     );
     Functions { text, global }
@@ -141,122 +156,208 @@ impl Function<'_> {
         }
     }
 
-    /// r1: the key. The index of its node and one, or 0.
-    fn find(&self) -> String {
-        let Function { name, .. } = self;
-        format!(
-            "if r1 == 0 goto {name}_absent\nr6 = r1\n\
-             {hash}{walk}\
-             {name}_found:\nr0 = r8\nr0 &= {INDEX}\nexit\n\
-             {name}_corrupt:\n{corrupt}\
-             {name}_gave_up:\n{contended}\
-             {name}_absent:\nr0 = 0\nexit\n",
-            hash = self.hash(),
-            walk = self.walk(),
-            corrupt = self.count(at::CORRUPT),
-            contended = self.count(at::CONTENDED),
-        )
-    }
-
-    /// r1: the key. 0 or an error.
-    fn remove(&self) -> String {
+    /// Has steps taken until one is the last. r1: the key; of a put also r2: the value, r3: 1 if the key is not to be there. What the last step came to;
+    /// `gave_up` if there was none.
+    fn walk(&self, arguments: u32, gave_up: i32) -> String {
         let Function { name, number, .. } = self;
-        format!(
-            "if r1 == 0 goto {name}_absent\nr6 = r1\n\
-             {hash}{walk}\
-             {name}_found:\n\
-             r2 = *(u64 *)(r10 - {WORD})\nr1 = r2\n{marked}r1 |= {DELETED}\n\
-             *(u64 *)(r10 - {MARKED}) = r1\nr0 = r2\nr0 = cmpxchg_64(r9 + 0x0, r0, r1)\nif r0 != r2 goto {name}_restart\n\
-             {unlink}\
-             r0 = 0\nexit\n\
-             {name}_corrupt:\n{corrupt}\
-             {name}_gave_up:\n{contended}r0 = -16\nexit\n\
-             {name}_absent:\nr0 = -2\nexit\n",
-            WORD = slot::WORD,
-            MARKED = slot::MARKED,
-            hash = self.hash(),
-            walk = self.walk(),
-            marked = link_to("r1", "r2"),
-            unlink = self.unlink(*number),
-            corrupt = self.count(at::CORRUPT),
-            contended = self.count(at::CONTENDED),
-        )
-    }
-
-    /// r1: the key, r2: the value, r3: 1 if the key is not to be there. 0 or an error.
-    fn put(&self) -> String {
-        let Function { name, number, table } = self;
-        format!(
-            "if r1 == 0 goto {name}_null\nif r2 == 0 goto {name}_null\nr6 = r1\n\
-             *(u64 *)(r10 - {VALUE}) = r2\n*(u64 *)(r10 - {FLAGS}) = r3\nr1 = 0\n*(u64 *)(r10 - {NEW}) = r1\n\
-             {hash}{walk}\
-             {name}_found:\n\
-             r1 = *(u64 *)(r10 - {FLAGS})\nif r1 == 1 goto {name}_exists\n\
-             r1 = 1\ncall t{number}_take\nif r0 == 0 goto {name}_gave_up\n*(u64 *)(r10 - {SPARE}) = r0\n\
-             {fill_spare}\
-             r2 = *(u64 *)(r10 - {WORD})\nr1 = r2\nr3 = *(u64 *)(r10 - {SPARE})\n{linked}r1 |= {REPLACED}\n\
-             *(u64 *)(r10 - {MARKED}) = r1\nr0 = r2\nr0 = cmpxchg_64(r9 + 0x0, r0, r1)\nif r0 == r2 goto {name}_replaced\n\
-             r1 = *(u64 *)(r10 - {SPARE})\nr2 = {REPLACED}\ncall t{number}_release\ngoto {name}_restart\n\
-             {name}_replaced:\n{unlink}\
-             r8 = 0\n\
-             {name}_leave:\n\
-             r1 = *(u64 *)(r10 - {NEW})\nif r1 == 0 goto {name}_exit\nr2 = 0\ncall t{number}_release\n\
-             {name}_exit:\nr0 = r8\nexit\n\
-             {name}_null:\nr0 = -22\nexit\n\
-             {name}_exists:\nr8 = -17\ngoto {name}_leave\n\
-             {name}_corrupt:\n{corrupt}\
-             {name}_gave_up:\n{contended}r8 = -16\ngoto {name}_leave\n\
-             {name}_absent:\n\
-             r0 = *(u64 *)(r10 - {NEW})\nif r0 != 0 goto {name}_have\n\
-             r1 = 0\ncall t{number}_take\n\
-             *(u64 *)(r10 - {NEW}) = r0\nr8 = -7\nif r0 == 0 goto {name}_leave\n\
-             {name}_have:\n\
-             {fill_new}\
-             r2 = *(u64 *)(r10 - {HEAD})\nr1 = r2\nr3 = *(u64 *)(r10 - {NEW})\n{linked}\
-             r4 = *(u64 *)(r10 - {HASH})\nr4 &= {mask}\nr4 <<= 3\nr5 = {buckets}\nr5 += r4\n\
-             r0 = r2\nr0 = cmpxchg_64(r5 + 0x0, r0, r1)\nif r0 != r2 goto {name}_restart\n\
-             r0 = 0\nexit\n",
-            VALUE = slot::VALUE,
-            FLAGS = slot::FLAGS,
-            NEW = slot::NEW,
-            SPARE = slot::SPARE,
-            WORD = slot::WORD,
-            MARKED = slot::MARKED,
-            HEAD = slot::HEAD,
-            HASH = slot::HASH,
-            hash = self.hash(),
-            walk = self.walk(),
-            buckets = address(table.buckets),
-            mask = table.bucket_mask,
-            fill_spare = self.fill(slot::SPARE, slot::WORD),
-            fill_new = self.fill(slot::NEW, slot::HEAD),
-            linked = link_to("r1", "r3"),
-            unlink = self.unlink(*number),
-            corrupt = self.count(at::CORRUPT),
-            contended = self.count(at::CONTENDED),
-        )
-    }
-
-    /// Fills the node whose index and one is in this slot, which nobody else can see, so that it leads to where the word in the other leads.
-    fn fill(&self, index: u32, next: u32) -> String {
-        let mut text = format!("r3 = *(u64 *)(r10 - {index})\n{}", self.node("r5", "r3", "corrupt"));
-        let _ = write!(text, "r1 = *(u64 *)(r10 - {})\n*(u64 *)(r5 + {}) = r1\n", slot::HASH, at::HASH);
-        for word in 0..self.table.key_bytes / 8 {
-            let to = at::KEY + 8 * word;
-            let _ = write!(text, "r1 = *(u64 *)(r6 + {})\n*(u64 *)(r5 + {to}) = r1\n", 8 * word);
+        let is_put = arguments == 3;
+        let slot = |at: u32| walk::BYTES - at;
+        let mut text =
+            format!("if r1 == 0 goto {name}_null\nr6 = r1\n*(u64 *)(r10 - {}) = r1\n", slot(walk::KEY));
+        if is_put {
+            let _ = write!(
+                text,
+                "if r2 == 0 goto {name}_null\n*(u64 *)(r10 - {}) = r2\n*(u64 *)(r10 - {}) = r3\n",
+                slot(walk::VALUE),
+                slot(walk::FLAGS)
+            );
+        } else {
+            let _ = write!(text, "r1 = 0\n*(u64 *)(r10 - {}) = r1\n", slot(walk::VALUE));
+            let _ = write!(text, "*(u64 *)(r10 - {}) = r1\n", slot(walk::FLAGS));
+        }
+        text += &self.hash();
+        let _ = write!(text, "*(u64 *)(r10 - {}) = r0\nr1 = 0\n", slot(walk::HASH));
+        for at in [walk::LINK, walk::WORD, walk::HEAD, walk::IS_HEAD, walk::IS_DONE, walk::RESULT, walk::NEW]
+        {
+            let _ = write!(text, "*(u64 *)(r10 - {}) = r1\n", slot(at));
         }
         let _ = write!(
             text,
-            "r2 = *(u64 *)(r10 - {})\nr1 = *(u64 *)(r2 + 0)\n*(u64 *)(r5 + {}) = r1\n\
-             r1 = *(u64 *)(r5 + 0)\nr2 = *(u64 *)(r10 - {next})\n{}*(u64 *)(r5 + 0) = r1\n",
-            slot::VALUE,
-            at::VALUE,
-            link_to("r1", "r2")
+            "r1 = {STEPS}\nr2 = {name}_step ll\nr3 = r10\nr3 += -{}\nr4 = 0\ncall {}\n\
+             r7 = *(u64 *)(r10 - {})\nr1 = *(u64 *)(r10 - {})\nif r1 != 0 goto {name}_walked\n{contended}r7 = {gave_up}\n\
+             {name}_walked:\n",
+            walk::BYTES,
+            helper::LOOP,
+            slot(walk::RESULT),
+            slot(walk::IS_DONE),
+            contended = self.count(at::CONTENDED),
+        );
+        if is_put {
+            // It was taken in vain: the key was there after all.
+            let _ = write!(
+                text,
+                "r1 = *(u64 *)(r10 - {})\nif r1 == 0 goto {name}_exit\nr2 = 0\ncall t{number}_release\n{name}_exit:\n",
+                slot(walk::NEW)
+            );
+        }
+        text + &format!("r0 = r7\nexit\n{name}_null:\nr0 = {gave_up}\nexit\n")
+    }
+
+    /// One step of a walk, and what is done where it ends.
+    fn step(&self, operation: Operation) -> String {
+        let Function { name, number, table } = self;
+        let mut compared = format!("r5 = *(u64 *)(r6 + {})\n", walk::KEY);
+        for word in 0..table.key_bytes / 8 {
+            let _ = write!(
+                compared,
+                "r3 = *(u64 *)(r9 + {})\nr4 = *(u64 *)(r5 + {})\nif r3 != r4 goto {name}_next\n",
+                at::KEY + 8 * word,
+                8 * word
+            );
+        }
+        let (found, absent) = match operation {
+            Operation::Lookup => (format!("r1 = r8\nr1 &= {INDEX}\ngoto {name}_done\n"), done(name, 0)),
+            Operation::Update => (self.replace(), self.insert()),
+            Operation::Delete => (self.remove(), done(name, -2)),
+        };
+        format!(
+            "{name}_step:\n\
+             r6 = r2\nr8 = *(u64 *)(r6 + {WORD})\nr1 = *(u64 *)(r6 + {LINK})\nif r1 != 0 goto {name}_go\n\
+             r2 = *(u64 *)(r6 + {HASH})\nr2 &= {mask}\nr2 <<= 3\nr7 = {buckets}\nr7 += r2\nr2 += {buckets_offset}\n\
+             r8 = *(u64 *)(r7 + 0)\n*(u64 *)(r6 + {LINK}) = r2\n*(u64 *)(r6 + {HEAD}) = r8\n*(u64 *)(r6 + {WORD}) = r8\n\
+             r1 = 1\n*(u64 *)(r6 + {IS_HEAD}) = r1\ngoto {name}_here\n\
+             {name}_go:\n\
+             if r1 > {last_link} goto {name}_corrupt\nr1 >>= 3\nr1 <<= 3\nr7 = {array}\nr7 += r1\n\
+             {name}_here:\n\
+             r3 = r8\nr3 &= {INDEX}\nif r3 == 0 goto {name}_end\n\
+             {node}\
+             r2 = *(u64 *)(r9 + 0)\n*(u64 *)(r10 - {NODE_WORD}) = r2\n\
+             r1 = *(u64 *)(r7 + 0)\nif r1 != r8 goto {name}_again\n\
+             r1 = r2\nr1 &= {marks}\nif r1 != 0 goto {name}_gone\n\
+             r1 = r3\n{compared}\
+             r3 = *(u64 *)(r9 + 0)\nif r3 != r2 goto {name}_again\n\
+             {found}\
+             {name}_next:\n\
+             r1 += {nodes_offset}\n*(u64 *)(r6 + {LINK}) = r1\n*(u64 *)(r6 + {WORD}) = r2\n\
+             r1 = 0\n*(u64 *)(r6 + {IS_HEAD}) = r1\nr0 = 0\nexit\n\
+             {name}_gone:\n\
+             ; A marked node: the walk takes it out of the chain, and goes on from the same link.\n\
+             r3 = r8\n{past}r0 = r8\nr0 = cmpxchg_64(r7 + 0x0, r0, r3)\nif r0 != r8 goto {name}_again\n\
+             *(u64 *)(r6 + {WORD}) = r3\n\
+             r1 = *(u64 *)(r6 + {IS_HEAD})\nif r1 == 0 goto {name}_passed\n*(u64 *)(r6 + {HEAD}) = r3\n\
+             {name}_passed:\n\
+             r1 = r8\nr1 &= {INDEX}\nr2 = *(u64 *)(r10 - {NODE_WORD})\ncall t{number}_release\nr0 = 0\nexit\n\
+             {name}_end:\n\
+             r3 = *(u64 *)(r7 + 0)\nif r3 != r8 goto {name}_again\n\
+             {absent}\
+             {name}_corrupt:\n{corrupt}\
+             {name}_again:\nr1 = 0\n*(u64 *)(r6 + {LINK}) = r1\nr0 = 0\nexit\n\
+             {name}_done:\n*(u64 *)(r6 + {RESULT}) = r1\nr1 = 1\n*(u64 *)(r6 + {IS_DONE}) = r1\nr0 = 1\nexit\n",
+            WORD = walk::WORD,
+            LINK = walk::LINK,
+            HASH = walk::HASH,
+            HEAD = walk::HEAD,
+            IS_HEAD = walk::IS_HEAD,
+            RESULT = walk::RESULT,
+            IS_DONE = walk::IS_DONE,
+            NODE_WORD = slot::WORD,
+            mask = table.bucket_mask,
+            buckets = address(table.buckets),
+            buckets_offset = table.buckets,
+            nodes_offset = table.nodes,
+            last_link = table.nodes + u64::from(table.node_count) * u64::from(table.node_stride) - 8,
+            array = address(0),
+            marks = DELETED | REPLACED,
+            node = self.node("r9", "r3", "corrupt"),
+            past = link_to("r3", "r2"),
+            corrupt = self.count(at::CORRUPT),
+        )
+    }
+
+    /// What a deletion does with the node in r9, whose link is in r2.
+    fn remove(&self) -> String {
+        let Function { name, .. } = self;
+        format!(
+            "r1 = r2\n{marked}r1 |= {DELETED}\n*(u64 *)(r10 - {MARKED}) = r1\n\
+             r0 = r2\nr0 = cmpxchg_64(r9 + 0x0, r0, r1)\nif r0 != r2 goto {name}_again\n\
+             {unlink}{done}",
+            MARKED = slot::MARKED,
+            marked = link_to("r1", "r2"),
+            unlink = self.unlink(),
+            done = done(name, 0),
+        )
+    }
+
+    /// The same for an update of a key that is there.
+    fn replace(&self) -> String {
+        let Function { name, number, .. } = self;
+        format!(
+            "r1 = *(u64 *)(r6 + {FLAGS})\nif r1 == 1 goto {name}_exists\n\
+             r1 = 1\ncall t{number}_take\nif r0 == 0 goto {name}_busy\n*(u64 *)(r10 - {SPARE}) = r0\n\
+             r3 = r0\nr4 = *(u64 *)(r10 - {WORD})\n{fill}\
+             r2 = *(u64 *)(r10 - {WORD})\nr1 = r2\nr3 = *(u64 *)(r10 - {SPARE})\n{marked}r1 |= {REPLACED}\n\
+             *(u64 *)(r10 - {MARKED}) = r1\nr0 = r2\nr0 = cmpxchg_64(r9 + 0x0, r0, r1)\nif r0 == r2 goto {name}_replaced\n\
+             r1 = *(u64 *)(r10 - {SPARE})\nr2 = {REPLACED}\ncall t{number}_release\ngoto {name}_again\n\
+             {name}_replaced:\n{unlink}{done}\
+             {name}_exists:\n{exists}\
+             {name}_busy:\n{busy}",
+            FLAGS = walk::FLAGS,
+            WORD = slot::WORD,
+            SPARE = slot::SPARE,
+            MARKED = slot::MARKED,
+            fill = self.fill(),
+            marked = link_to("r1", "r3"),
+            unlink = self.unlink(),
+            done = done(name, 0),
+            exists = done(name, -17),
+            busy = done(name, -16),
+        )
+    }
+
+    /// What an update does where the key is not.
+    fn insert(&self) -> String {
+        let Function { name, number, table } = self;
+        format!(
+            "r3 = *(u64 *)(r6 + {NEW})\nif r3 != 0 goto {name}_have\n\
+             r1 = 0\ncall t{number}_take\nif r0 == 0 goto {name}_full\n*(u64 *)(r6 + {NEW}) = r0\nr3 = r0\n\
+             {name}_have:\n\
+             r4 = *(u64 *)(r6 + {HEAD})\n{fill}\
+             r2 = *(u64 *)(r6 + {HEAD})\nr1 = r2\nr3 = *(u64 *)(r6 + {NEW})\n{linked}\
+             r4 = *(u64 *)(r6 + {HASH})\nr4 &= {mask}\nr4 <<= 3\nr5 = {buckets}\nr5 += r4\n\
+             r0 = r2\nr0 = cmpxchg_64(r5 + 0x0, r0, r1)\nif r0 != r2 goto {name}_again\n\
+             r1 = 0\n*(u64 *)(r6 + {NEW}) = r1\ngoto {name}_done\n\
+             {name}_full:\n{full}",
+            NEW = walk::NEW,
+            HEAD = walk::HEAD,
+            HASH = walk::HASH,
+            mask = table.bucket_mask,
+            buckets = address(table.buckets),
+            fill = self.fill(),
+            linked = link_to("r1", "r3"),
+            full = done(name, -7),
+        )
+    }
+
+    /// Fills the node whose index and one is in r3, which nobody else can see, so that it leads to where the word in r4 leads.
+    fn fill(&self) -> String {
+        let mut text = self.node("r5", "r3", "corrupt");
+        text += &format!("r1 = *(u64 *)(r5 + 0)\n{}*(u64 *)(r5 + 0) = r1\n", link_to("r1", "r4"));
+        let _ = write!(text, "r1 = *(u64 *)(r6 + {})\n*(u64 *)(r5 + {}) = r1\n", walk::HASH, at::HASH);
+        let _ = writeln!(text, "r2 = *(u64 *)(r6 + {})", walk::KEY);
+        for word in 0..self.table.key_bytes / 8 {
+            let to = at::KEY + 8 * word;
+            let _ = write!(text, "r1 = *(u64 *)(r2 + {})\n*(u64 *)(r5 + {to}) = r1\n", 8 * word);
+        }
+        let _ = write!(
+            text,
+            "r2 = *(u64 *)(r6 + {})\nr1 = *(u64 *)(r2 + 0)\n*(u64 *)(r5 + {}) = r1\n",
+            walk::VALUE,
+            at::VALUE
         );
         text
     }
 
-    /// Leaves the hash of the key in r6 on the stack: `hash_bytes` of weir-rt's `c/hash.h`.
+    /// Leaves the hash of the key in r6 in r0: `hash_bytes` of weir-rt's `c/hash.h`.
     fn hash(&self) -> String {
         let Table { key_bytes, seed, .. } = *self.table;
         let words = key_bytes / 8;
@@ -280,67 +381,14 @@ impl Function<'_> {
         (4 * fours..words).for_each(|word| mix(&mut text, "r0", word));
         let _ = write!(
             text,
-            "r5 = 0xd6e8feb86659fd93 ll\nr0 *= r5\nr1 = r0\nr1 >>= 32\nr0 ^= r1\nr0 <<= 1\nr0 >>= 1\n\
-             *(u64 *)(r10 - {}) = r0\nr1 = {STEPS}\n*(u64 *)(r10 - {}) = r1\n",
-            slot::HASH,
-            slot::STEPS
+            "r5 = 0xd6e8feb86659fd93 ll\nr0 *= r5\nr1 = r0\nr1 >>= 32\nr0 ^= r1\nr0 <<= 1\nr0 >>= 1\n"
         );
         text
     }
 
-    /// Goes on at `found`, with what a walk has, at `absent`, `gave_up` or `corrupt`; at `restart` it begins again.
-    fn walk(&self) -> String {
-        let Function { name, number, table } = self;
-        let mut compared = String::new();
-        for word in 0..table.key_bytes / 8 {
-            let _ = write!(
-                compared,
-                "r3 = *(u64 *)(r9 + {})\nr4 = *(u64 *)(r6 + {})\nif r3 != r4 goto {name}_next\n",
-                at::KEY + 8 * word,
-                8 * word
-            );
-        }
-        format!(
-            "{name}_restart:\n\
-             r1 = *(u64 *)(r10 - {HASH})\nr1 &= {mask}\nr1 <<= 3\nr7 = {buckets}\nr7 += r1\n\
-             r8 = *(u64 *)(r7 + 0)\n*(u64 *)(r10 - {HEAD}) = r8\nr1 = 1\n*(u64 *)(r10 - {IS_HEAD}) = r1\n\
-             {name}_step:\n\
-             r1 = *(u64 *)(r10 - {STEPS})\nif r1 == 0 goto {name}_gave_up\nr1 += -1\n*(u64 *)(r10 - {STEPS}) = r1\n\
-             r3 = r8\nr3 &= {INDEX}\nif r3 == 0 goto {name}_end\n\
-             {node}\
-             r2 = *(u64 *)(r9 + 0)\n*(u64 *)(r10 - {WORD}) = r2\n\
-             r3 = *(u64 *)(r7 + 0)\nif r3 != r8 goto {name}_restart\n\
-             r3 = r2\nr3 &= {marks}\nif r3 != 0 goto {name}_gone\n\
-             {compared}\
-             r3 = *(u64 *)(r9 + 0)\nif r3 != r2 goto {name}_restart\n\
-             goto {name}_found\n\
-             {name}_next:\n\
-             r7 = r9\nr8 = r2\nr1 = 0\n*(u64 *)(r10 - {IS_HEAD}) = r1\ngoto {name}_step\n\
-             ; A marked node: the walk takes it out of the chain, and goes on from the same link.\n\
-             {name}_gone:\n\
-             r3 = r8\n{past}r0 = r8\nr0 = cmpxchg_64(r7 + 0x0, r0, r3)\nif r0 != r8 goto {name}_restart\n\
-             r4 = r8\nr4 &= {INDEX}\nr8 = r3\n\
-             r1 = *(u64 *)(r10 - {IS_HEAD})\nif r1 == 0 goto {name}_passed\n*(u64 *)(r10 - {HEAD}) = r8\n\
-             {name}_passed:\n\
-             r1 = r4\nr2 = *(u64 *)(r10 - {WORD})\ncall t{number}_release\ngoto {name}_step\n\
-             {name}_end:\n\
-             r3 = *(u64 *)(r7 + 0)\nif r3 != r8 goto {name}_restart\ngoto {name}_absent\n",
-            HASH = slot::HASH,
-            HEAD = slot::HEAD,
-            IS_HEAD = slot::IS_HEAD,
-            STEPS = slot::STEPS,
-            WORD = slot::WORD,
-            mask = table.bucket_mask,
-            buckets = address(table.buckets),
-            marks = DELETED | REPLACED,
-            node = self.node("r9", "r3", "corrupt"),
-            past = link_to("r3", "r2"),
-        )
-    }
-
     /// After the node in r9 was marked: takes it out of its chain. If the chain has changed, whoever passes it does.
-    fn unlink(&self, number: usize) -> String {
-        let name = &self.name;
+    fn unlink(&self) -> String {
+        let Function { name, number, .. } = self;
         format!(
             "r2 = *(u64 *)(r10 - {MARKED})\nr1 = r8\n{past}r0 = r8\nr0 = cmpxchg_64(r7 + 0x0, r0, r1)\nif r0 != r8 goto {name}_left\n\
              r1 = r8\nr1 &= {INDEX}\nr2 = *(u64 *)(r10 - {MARKED})\ncall t{number}_release\n\
@@ -390,8 +438,10 @@ impl Function<'_> {
              r0 = r1\nexit\n\
              {name}_fresh:\n\
              r2 = *(u64 *)(r7 + 0)\nif r2 >= r9 goto {name}_none\n\
-             r3 = r2\nr3 += 1\nr0 = r2\nr0 = cmpxchg_64(r7 + 0x0, r0, r3)\nif r0 != r2 goto {name}_again\n\
+             r2 = 1\nr2 = atomic_fetch_add((u64 *)(r7 + 0), r2)\nif r2 >= r9 goto {name}_too_many\n\
              r0 = r2\nr0 += r8\nr0 += 1\nexit\n\
+             ; Others took the last ones meanwhile: whoever sees the count higher than that takes none either.\n\
+             {name}_too_many:\nr2 = -1\nlock *(u64 *)(r7 + 0) += r2\nr0 = 0\nexit\n\
              {name}_corrupt:\n{corrupt}r0 = 0\nexit\n\
              {name}_lost:\n{contended}\
              {name}_none:\nr0 = 0\nexit\n",
@@ -423,6 +473,11 @@ impl Function<'_> {
     fn count(&self, what: u64) -> String {
         format!("r1 = {}\nr2 = 1\nlock *(u64 *)(r1 + 0) += r2\n", address(self.table.control + what))
     }
+}
+
+/// The last step, with this result.
+fn done(name: &str, result: i32) -> String {
+    format!("r1 = {result}\ngoto {name}_done\n")
 }
 
 /// `word` becomes the word that leads from where it led to what `to` leads to.

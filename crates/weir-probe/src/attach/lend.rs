@@ -8,6 +8,7 @@
 //! target   close the end that was taken
 //! target   recvmsg, close                       it never waits: what is not there by now will not come
 //! target   mmap, close
+//!          the same for what programs in the kernel see of the maps, over the end of the first
 //! target   madvise                              rings that are to be there at once
 //! ```
 //!
@@ -15,7 +16,7 @@
 //! on by itself, and what was open at that moment stays open: two sockets or a memfd, that close at exec.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::libc;
@@ -30,18 +31,37 @@ use crate::refusal::Error;
 
 /// Maps `maps` into the target; the address there.
 pub(crate) fn lend(target: &Target, remote: &mut Borrowed, maps: &Segment) -> Result<u64, Error> {
-    let number = send(target, remote, maps)?;
-    let (protection, flags) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_SHARED as u64);
-    let bytes = maps.layout().bytes;
-    let address = remote.call("mmap", libc::SYS_mmap, [0, bytes, protection, flags, number, 0]);
-    let closed = close(remote, number);
-    let address = address.and_then(|address| closed.map(|()| address))?;
+    let (bytes, kernel_offset) = (maps.layout().bytes, maps.layout().kernel_offset);
+    let address = map(target, remote, maps.fd(), (0, bytes))?;
+    if let Some(in_kernel) = maps.in_kernel() {
+        let place = (address + kernel_offset, bytes - kernel_offset);
+        if let Err(error) = map(target, remote, in_kernel, place) {
+            // It has failed already; the next weir takes out what stays.
+            let _ = remote.call("munmap", libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]);
+            return Err(error);
+        }
+    }
     for (start, bytes) in rings(maps, target.allowance.present) {
         // Kernels before 5.14 have no such advice: then pages come when they are touched.
         let advice = libc::MADV_POPULATE_WRITE as u64;
         let _ = remote.call("madvise", libc::SYS_madvise, [address + start, bytes, advice, 0, 0, 0]);
     }
     Ok(address)
+}
+
+/// Maps a file of weir's at this address, over what is there, or, if it is 0, anywhere; so many bytes from its beginning.
+fn map(
+    target: &Target,
+    remote: &mut Borrowed,
+    file: BorrowedFd<'_>,
+    (at, bytes): (u64, u64),
+) -> Result<u64, Error> {
+    let number = send(target, remote, file)?;
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    let flags = (libc::MAP_SHARED | if at == 0 { 0 } else { libc::MAP_FIXED }) as u64;
+    let address = remote.call("mmap", libc::SYS_mmap, [at, bytes, protection, flags, number, 0]);
+    let closed = close(remote, number);
+    address.and_then(|address| closed.map(|()| address))
 }
 
 /// Makes the pages of rings that are to be there at once: by weir, which they are charged to, and while the target runs.
@@ -70,14 +90,14 @@ fn rings(maps: &Segment, most: u64) -> Vec<(u64, u64)> {
 }
 
 /// Sends the descriptor; its number in the target.
-fn send(target: &Target, remote: &mut Borrowed, maps: &Segment) -> Result<u64, Error> {
+fn send(target: &Target, remote: &mut Borrowed, file: BorrowedFd<'_>) -> Result<u64, Error> {
     let at = remote.put(&[0; 8])?;
     let kind = (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC) as u64;
     remote.call("socketpair", libc::SYS_socketpair, [libc::AF_UNIX as u64, kind, 0, at, 0, 0])?;
     let pair = target.memory.read_u64(at).map_err(|e| Error::system("reading an answer of socketpair", e));
     let pair = pair?;
     let (near, far) = (pair & 0xffff_ffff, pair >> 32);
-    let sent = take_fd(target, remote.tid(), near).and_then(|socket| send_through(&socket, maps));
+    let sent = take_fd(target, remote.tid(), near).and_then(|socket| send_through(&socket, file));
     let closed = close(remote, near);
     let received = sent.and(closed).and_then(|()| receive(target, remote, far));
     match close(remote, far) {
@@ -92,8 +112,8 @@ fn send(target: &Target, remote: &mut Borrowed, maps: &Segment) -> Result<u64, E
     }
 }
 
-fn send_through(socket: &OwnedFd, maps: &Segment) -> Result<(), Error> {
-    let fds = [maps.fd().as_raw_fd()];
+fn send_through(socket: &OwnedFd, file: BorrowedFd<'_>) -> Result<(), Error> {
+    let fds = [file.as_raw_fd()];
     let rights = [ControlMessage::ScmRights(&fds)];
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let sent = sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&[0])], &rights, flags, None);

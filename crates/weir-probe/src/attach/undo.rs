@@ -30,7 +30,7 @@ use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
 use crate::process::isa::native::remote::{Borrowed, hold_callable};
-use crate::process::mapped::{Island, is_maps, is_records, is_segment, islands};
+use crate::process::mapped::{Island, is_kernel_array, is_maps, is_records, is_segment, islands};
 use crate::process::stop::{Filters, Stopped, Stops};
 use crate::process::sys;
 use crate::process::target::Target;
@@ -507,7 +507,7 @@ impl Undo {
         let islands =
             self.mapped_islands(&target.mappings).into_iter().map(|island| island.range(&target.memory));
         let is_in = |mapping: &Mapping, segment: &Range<u64>| {
-            let is_ours = is_segment(mapping) || is_maps(mapping);
+            let is_ours = is_segment(mapping) || is_maps(mapping) || is_kernel_array(mapping);
             is_ours && segment.start <= mapping.start.0 && mapping.end.0 <= segment.end
         };
         let mapped = |segment| target.mappings.iter().filter(move |mapping| is_in(mapping, segment));

@@ -29,6 +29,11 @@ pub(crate) fn is_maps(mapping: &Mapping) -> bool {
     mapping.path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(MAPS_NAME))
 }
 
+/// An array of the kernel's, as it lies over the end of a session's maps where programs in the kernel see some; or another's.
+pub(crate) fn is_kernel_array(mapping: &Mapping) -> bool {
+    mapping.path == "anon_inode:bpf-map"
+}
+
 /// Records of replaced return addresses.
 pub(crate) fn is_records(mapping: &Mapping) -> bool {
     mapping.path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(RECORDS_NAME))

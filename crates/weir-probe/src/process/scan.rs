@@ -16,7 +16,7 @@ use weir_symbols::maps::{self, Mapping};
 use weir_symbols::procfs;
 
 use crate::limits::STATS_PAGE_READS_MAX;
-use crate::process::mapped::{is_maps, is_segment, islands};
+use crate::process::mapped::{is_kernel_array, is_maps, is_segment, islands};
 use crate::process::memory::Memory;
 use crate::process::permission;
 use crate::process::sys;
@@ -373,12 +373,14 @@ pub(crate) fn segments(pid: i32, mappings: &[Mapping]) -> Result<Vec<Segment<'_>
     Ok(found)
 }
 
-/// Maps of sessions that process `pid` was lent; not those that it lends itself, being a weir.
+/// Maps of sessions that process `pid` was lent; not those that it lends itself, being a weir. With what lies over their ends.
 pub(crate) fn lent_maps(pid: i32, mappings: &[Mapping]) -> Result<Vec<Range<u64>>, Error> {
     let mut found = Vec::new();
-    for mapping in mappings.iter().filter(|mapping| is_maps(mapping)) {
+    for (number, mapping) in mappings.iter().enumerate().filter(|(_, mapping)| is_maps(mapping)) {
         if !is_of_itself(pid, &header(pid, mapping)?) {
-            found.push(mapping.start.0..mapping.end.0);
+            let behind = mappings.get(number + 1);
+            let over = behind.filter(|next| next.start == mapping.end && is_kernel_array(next));
+            found.push(mapping.start.0..over.unwrap_or(mapping).end.0);
         }
     }
     Ok(found)

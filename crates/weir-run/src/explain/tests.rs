@@ -35,7 +35,8 @@ fn check(body: &str, place_ns: f64, bench: &str, case: &str) {
     let world = weir_world::binaries(None).unwrap();
     let module = stages::front(&source, &weir_script::Options::default(), &world, &mut |_| ()).unwrap();
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-    let (compiled, verified) = stages::back(&module, &options, None, &|_| true, &source).unwrap();
+    let (compiled, verified) =
+        stages::back(&module, &options, None, &weir_codegen::Part::WHOLE, &source).unwrap();
     let estimate = place_ns + of(&verified[0], &compiled.object.maps);
     let measured = measured(bench, "weir", case);
     let ratio = estimate / measured;

@@ -10,6 +10,7 @@ use weir_codegen::Compiled;
 use weir_ir::sides::{Side, Sides};
 use weir_kernel::{Features, Link, Ring};
 use weir_probe::target;
+use weir_rt::segment::Segment;
 
 use crate::both::KernelMaps;
 use crate::clock::now_ns;
@@ -50,14 +51,20 @@ struct StandIns {
 }
 
 impl InKernelHalf {
-    /// `command`: the process that the run starts.
-    pub(crate) fn load(half: Half, command: Option<i32>) -> Result<(InKernelHalf, KernelMaps), Failure> {
+    /// `segment`: the maps of the other side. `command`: the process that the run starts.
+    pub(crate) fn load(
+        half: Half,
+        segment: &Segment,
+        command: Option<i32>,
+    ) -> Result<(InKernelHalf, KernelMaps), Failure> {
         let Half { mut compiled, sides: Sides { in_kernel, maps: sides, .. } } = half;
         // The kernel takes the memory of all entries at once, and nobody asks these for any.
-        let elsewhere =
-            compiled.object.maps.iter_mut().zip(&sides).filter(|(_, side)| **side == Side::Processes);
+        let is_elsewhere = |side: &Side| matches!(side, Side::Processes | Side::Shared);
+        let elsewhere = compiled.object.maps.iter_mut().zip(&sides).filter(|(_, side)| is_elsewhere(side));
         elsewhere.for_each(|(map, _)| map.max_entries = 1);
-        let maps = Rc::new(InKernel::create(&compiled)?);
+        let mut maps = InKernel::create(&compiled)?;
+        maps.share(segment)?;
+        let maps = Rc::new(maps);
         let caller = InKernelCaller::load(&compiled, &maps.maps, &|program| in_kernel[program])?;
         maps.start_clock(&compiled, command)?;
         let ring = Ring::open(&maps.maps, compiled.ring as usize)?;

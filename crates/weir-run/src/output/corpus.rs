@@ -207,12 +207,13 @@ fn found(case: &Case) -> (&'static str, String) {
         Err(other) => panic!("{}: {other:?}", case.name),
     };
     let options = weir_codegen::Options { counts_hits: false, ..weir_codegen::Options::default() };
-    let (compiled, verified) = match stages::back(&module, &options, None, &|_| true, &source) {
-        Ok(both) => both,
-        Err(Failure::Script(diagnostics)) => return ("error", faults(&source, &diagnostics)),
-        Err(Failure::Refused(error)) => return ("error", format!("{error}\n")),
-        Err(other) => panic!("{}: {other:?}\n{}", case.name, case.script),
-    };
+    let (compiled, verified) =
+        match stages::back(&module, &options, None, &weir_codegen::Part::WHOLE, &source) {
+            Ok(both) => both,
+            Err(Failure::Script(diagnostics)) => return ("error", faults(&source, &diagnostics)),
+            Err(Failure::Refused(error)) => return ("error", format!("{error}\n")),
+            Err(other) => panic!("{}: {other:?}\n{}", case.name, case.script),
+        };
     let has_probe = compiled.triggers.iter().any(Trigger::is_probe);
     assert!(!has_probe, "{}: a case runs in weir itself", case.name);
     let plan = Rc::new(Plan::new(compiled, verified, Vec::new(), MissingProbes::Error));

@@ -90,14 +90,14 @@ fn stacks_of_each_side_have_the_names_of_that_side() {
     assert!(!printed.contains("    0x"), "{printed}");
 }
 
-/// What one side writes the other reads: there are no such maps yet, and the whole script is the kernel's.
+/// A single word under a key is one that both sides can see; a text is not.
 #[test]
 fn a_map_that_both_sides_need_has_the_script_run_in_the_kernel() {
     if !available() {
         return;
     }
-    let script = "uprobe:libc:setlocale /pid == cpid/ { @seen[tid] = 1; } \
-         tracepoint:syscalls:sys_enter_openat /@seen[tid]/ { @after[str(args.filename)] = count(); }";
+    let script = "uprobe:libc:setlocale /pid == cpid/ { @seen[tid] = comm; } \
+         tracepoint:syscalls:sys_enter_openat /@seen[tid] == \"cat\"/ { @after[str(args.filename)] = count(); }";
     let output = weir(&["-e", script, "-c", OPENS]);
     let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(printed.contains("@after[/etc/hostname]: 1\n"), "{printed}{said}");
@@ -106,6 +106,135 @@ fn a_map_that_both_sides_need_has_the_script_run_in_the_kernel() {
     let output = weir(&["--follow", "-e", script, "-c", OPENS]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("not --follow") && output.status.code() != Some(0), "{said}");
+}
+
+#[test]
+fn what_one_side_writes_the_other_reads() {
+    if !available() {
+        return;
+    }
+    let script = "uprobe:libc:setlocale { @seen[tid] = 1; @name = comm; @rounds++; } \
+         tracepoint:syscalls:sys_enter_openat /@seen[tid]/ { @by[@name] = count(); @rounds++; @last = nsecs; } \
+         uprobe:libc:fclose /@last && !@closed/ { @closed = 1; @late = nsecs < @last; delete(@seen[tid]); }";
+    for engine in ["auto", "kernel"] {
+        let output = weir(&["--engine", engine, "-e", script, "-c", OPENS]);
+        let (printed, said) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        for line in ["@by[cat]: ", "@name: cat", "@closed: 1", "@late: 0"] {
+            assert!(
+                printed.lines().any(|found| found.starts_with(line)),
+                "{engine}: no {line:?} in {printed}{said}"
+            );
+        }
+        assert!(!printed.contains("@seen["), "{engine}: {printed}");
+        assert_eq!(said, "", "{engine}");
+    }
+    // Also in processes that come later.
+    let output = weir(&["--follow", "-e", script, "-c", "sh -c 'cat /etc/hostname; true'"]);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("@by[cat]: ") && printed.contains("@closed: 1"), "{printed}");
+}
+
+/// Threads each of which makes a system call and then calls `f`, as often as the second argument says; the first says how many.
+const CALLS: &str = "#include <pthread.h>\n#include <stdlib.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
+    static long times;\n\
+    __attribute__((noinline)) void f(long n) { __asm__ volatile(\"nop; nop; nop; nop; nop; nop; nop; nop\" : : \"r\"(n)); }\n\
+    static void *work(void *unused) { for (long n = 0; n < times; n++) { syscall(SYS_getppid); f(n); } return unused; }\n\
+    int main(int count, char **words) { pthread_t threads[64]; int n = atoi(words[1]); times = atol(words[2]);\n\
+    for (int i = 0; i < n; i++) pthread_create(&threads[i], 0, work, 0);\n\
+    for (int i = 0; i < n; i++) pthread_join(threads[i], 0); return count > 3 && pause(); }\n";
+
+/// No update of either side is lost, and what the kernel wrote at a system call is there when the same thread calls a function after it.
+#[test]
+fn no_update_is_lost_under_eight_threads() {
+    if !available() {
+        return;
+    }
+    let path = target::build("shared-map", Source::Text(CALLS), &["-pthread", "-O1"]);
+    let script = format!(
+        "tracepoint:syscalls:sys_enter_getppid /pid == cpid/ {{ @start[tid] = nsecs; @in++; @sum[tid % 4]++; @of[tid]++; }} \
+         uprobe:{path}:f {{ if (@start[tid] == 0) {{ @stale++; }} if (@start[tid] > nsecs + 1000000) {{ @stale++; }} @calls = count(); @of[tid]--; @sum[tid % 4]++; @in--; delete(@start[tid]); }}",
+        path = quoted(&path)
+    );
+    let output = weir(&["-e", &script, "-c", &format!("{} 8 5000", quoted(&path))]);
+    let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), &said[..]), (Some(0), ""), "{printed}");
+    let values = |name: &str| -> Vec<i64> {
+        let of = |line: &str| {
+            let (key, value) = line.rsplit_once(": ")?;
+            key.starts_with(name).then(|| value.parse().unwrap_or_else(|_| panic!("{line}")))
+        };
+        printed.lines().filter_map(of).collect()
+    };
+    assert_eq!(values("@in"), [0], "{printed}");
+    assert_eq!(values("@calls"), [40_000], "{printed}");
+    assert_eq!(values("@sum[").iter().sum::<i64>(), 80_000, "{printed}");
+    assert_eq!(values("@of["), [0; 8], "{printed}");
+    assert!(!printed.contains("@stale") && !printed.contains("@start"), "{printed}");
+}
+
+/// A switch and a threshold that weir itself sets are read by programs in the kernel at their next event.
+#[test]
+fn a_switch_that_user_space_sets_is_seen_in_the_kernel() {
+    if !available() {
+        return;
+    }
+    let path = target::build("shared-map", Source::Text(CALLS), &["-pthread", "-O1"]);
+    // The thread itself closes the gate at its tenth call: not one event of the kernel's is counted after that.
+    let script = format!(
+        "BEGIN {{ @open = 1; @least = 3; }} \
+         tracepoint:syscalls:sys_enter_getppid /pid == cpid && @open/ {{ @n++; if (@n > @least) {{ @over = count(); }} }} \
+         uprobe:{path}:f {{ if (arg0 == 9) {{ @open = 0; }} }}",
+        path = quoted(&path)
+    );
+    let output = weir(&["-e", &script, "-c", &format!("{} 1 100", quoted(&path))]);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    for line in ["@n: 10", "@over: 7", "@open: 0", "@least: 3"] {
+        assert!(printed.lines().any(|found| found == line), "no {line:?} in {printed}");
+    }
+}
+
+/// Nothing of the maps stays in the process, however weir ends.
+#[test]
+fn a_process_has_nothing_of_the_maps_when_weir_is_gone() {
+    if !available() {
+        return;
+    }
+    let path = target::build("shared-map", Source::Text(CALLS), &["-pthread", "-O1"]);
+    let script = format!(
+        "tracepoint:syscalls:sys_enter_getppid {{ @n[tid]++; }} uprobe:{}:f {{ @m[1] = @n[tid]; @seen++; }} interval:ms:10 /@seen/ {{ printf(\"seen\\n\"); @seen = 0; }}",
+        quoted(&path)
+    );
+    let mut target = Command::new(&path).args(["2", "100000000"]).stdin(Stdio::null()).spawn().unwrap();
+    let pid = target.id().to_string();
+    let maps = || std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let is_clean = || !maps().contains("bpf-map") && !maps().contains("memfd:weir");
+    let begin = || {
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let mut weir = weir.args(["-e", &script, "-p", &pid]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = std::io::BufReader::new(weir.stdout.take().unwrap());
+        let mut line = String::new();
+        while line != "seen\n" {
+            line.clear();
+            assert!(std::io::BufRead::read_line(&mut lines, &mut line).unwrap() > 0, "weir ended");
+        }
+        assert!(maps().contains("bpf-map"), "{}", maps());
+        (weir, lines)
+    };
+    let (mut weir, _lines) = begin();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(weir.id() as i32), nix::sys::signal::Signal::SIGINT)
+        .unwrap();
+    weir.wait().unwrap();
+    assert!(is_clean(), "{}", maps());
+    // After `kill -9` the next weir takes them out.
+    let (mut weir, _lines) = begin();
+    weir.kill().unwrap();
+    weir.wait().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(["detach", "-p", &pid]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(is_clean(), "{}", maps());
+    target.kill().unwrap();
+    target.wait().unwrap();
 }
 
 #[test]

@@ -429,10 +429,13 @@ fn a_script_with_events_of_the_kernel_runs_in_it() {
     let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(printed.contains("@[/etc/hostname]: 1\n") && said.is_empty(), "{printed}{said}");
     // Probes of processes run there too where they need the same map, which is told.
-    let script = "uprobe:libc:setlocale /pid == cpid/ { @ += 1; } software:page-faults:1 { @ += 0; }";
+    let script = "uprobe:libc:setlocale /pid == cpid/ { @[1] = comm; } software:page-faults:1 { @faults[@[1]] = count(); }";
     let output = weir(&["-e", script, "-c", OPENS]);
     let (printed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(printed.contains("@: 1\n") && said.contains("each hit of a function traps"), "{printed}{said}");
+    assert!(
+        printed.contains("@[1]: cat\n") && said.contains("each hit of a function traps"),
+        "{printed}{said}"
+    );
     // What is recorded is of processes.
     let folder = testkit::paths::fresh("kernel-events", "trace");
     let recorded = weir(&[
@@ -462,4 +465,65 @@ fn what_a_commands_loader_does_is_seen() {
         OPENS,
     );
     assert!(mapped >= 1, "{mapped}");
+}
+
+/// Maps that processes and the kernel share: what programs do to them is done by functions of weir's, which each kernel's verifier has to take.
+#[test]
+fn functions_on_shared_maps_do_what_the_kernels_own_do() {
+    if !available() {
+        return;
+    }
+    for words in [1, 2, 4, 7, 32] {
+        let (control, buckets) = (0, 4096);
+        let (nodes, node_stride) = (buckets + 8 * 64, (24 + 8 * words as u64).next_multiple_of(16));
+        let bytes = nodes + 96 * node_stride;
+        let table = weir_ebpf::map::Table {
+            map: 0,
+            key_bytes: 8 * words,
+            control,
+            buckets,
+            bucket_mask: 63,
+            nodes,
+            node_count: 96,
+            max_entries: 32,
+            node_stride: node_stride as u32,
+            seed: 0x5eed,
+        };
+        let key: String = (1..=words).map(|word| format!("*(u64 *)(r10 - {}) = r1\n", 8 * word)).collect();
+        let (key_at, value_at) = (8 * words, 8 * words + 8);
+        let call = |helper: &str| {
+            format!(
+                "r4 = 0\nr3 = r10\nr3 += -{value_at}\nr2 = r10\nr2 += -{key_at}\nr1 = map[@] ll\ncall {helper}\n"
+            )
+        };
+        // Twice set, looked up, deleted twice, looked up: each answer adds to the result.
+        let text = format!(
+            "map @ hash key {} value 8 entries 32\nprogram \"p\" memory 64\n\
+             r1 = 5\n{key}r1 = 7\n*(u64 *)(r10 - {value_at}) = r1\n{update}r6 = r0\n\
+             r1 = 9\n*(u64 *)(r10 - {value_at}) = r1\n{update}r6 += r0\n\
+             {lookup}if r0 == 0 goto absent\nr0 = *(u64 *)(r0 + 0)\nr6 += r0\n\
+             {delete}r6 += r0\n{delete}if w0 != -2 goto absent\nr6 += 100\n\
+             {lookup}if r0 != 0 goto absent\nr6 += 1000\nabsent:\nr0 = r6\nexit\n",
+            8 * words,
+            update = call("map_update_elem"),
+            lookup = call("map_lookup_elem"),
+            delete = call("map_delete_elem"),
+        );
+        let object = weir_ebpf::asm::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let array = weir_ebpf::MapSpec {
+            flags: weir_ebpf::map::flag::MMAPABLE,
+            ..weir_ebpf::MapSpec::new(".in_kernel", weir_ebpf::MapKind::Array, 4, bytes as u32, 1)
+        };
+        for shared in [false, true] {
+            let mut maps = weir_kernel::Maps::create(&[object.maps[0].clone(), array.clone()]).unwrap();
+            if shared {
+                let (tables, scalars) = (vec![table.clone()], Vec::new());
+                maps.use_tables(weir_kernel::Tables { array: 1, bytes, tables, scalars });
+            }
+            let program = weir_kernel::load(&object.programs[0], &maps);
+            let program = program.unwrap_or_else(|error| panic!("{words} words: {error}"));
+            let input = weir_kernel::Input { bytes: &[0; 64], context: &[] };
+            assert_eq!(program.run(input, 1).unwrap().r0, 1109, "{words} words, shared: {shared}");
+        }
+    }
 }

@@ -371,7 +371,7 @@ fn a_record_of_the_kernel_is_named_where_a_binary_is_probed() {
     );
 }
 
-/// Where the clauses of a script run and its maps are (`k` and `p`, `b` for both), by name; or the map that both sides need.
+/// Where the clauses of a script run and its maps are (`k` and `p`, `b` for both, `s` for one map of both), by name; or the map that both sides need.
 #[track_caller]
 fn sides(text: &str, wanted: Result<(&str, &str), &str>) {
     sides_with(&[], text, wanted);
@@ -396,6 +396,7 @@ fn sides_with(stands_in: &[(usize, Side)], text: &str, wanted: Result<(&str, &st
             Side::Processes => 'p',
             Side::Kernel => 'k',
             Side::Both => 'b',
+            Side::Shared => 's',
         };
         (functions, maps.iter().map(letter).collect::<String>())
     });
@@ -407,8 +408,8 @@ fn sides_with(stands_in: &[(usize, Side)], text: &str, wanted: Result<(&str, &st
 fn a_map_is_where_the_clauses_are_that_name_it() {
     sides("kprobe:f { @a = 1; } uprobe:libc:malloc { @b = 1; }", Ok(("kp", "kp")));
     sides("kprobe:f { @a = 1; } uprobe:libc:malloc { print(@a); }", Ok(("kp", "k")));
-    sides("kprobe:f { @a = 1; } uprobe:libc:malloc { @b = @a; }", Err("@a"));
-    sides("kprobe:f /@b/ { @a = 1; } uprobe:libc:malloc { @b = 1; }", Err("@b"));
+    sides("kprobe:f { @a = 1; } uprobe:libc:malloc { @b = @a; }", Ok(("kp", "sp")));
+    sides("kprobe:f /@b/ { @a = 1; } uprobe:libc:malloc { @b = 1; }", Ok(("kp", "sk")));
     sides("kprobe:f { @a = count(); } uprobe:libc:malloc { @a = count(); }", Ok(("kp", "b")));
     sides("kprobe:f { @a[kstack] = count(); } uprobe:libc:malloc { @a[ustack] = count(); }", Err("@a"));
     sides("kprobe:f { @a[tid] = max(1); } uprobe:libc:malloc { @a[tid] = max(2); }", Ok(("kp", "b")));
@@ -421,12 +422,34 @@ fn a_clause_of_both_sides_only_adds_to_its_maps() {
     sides_with(&[(0, Side::Both)], script, Ok(("bpp", "bp")));
     sides_with(&[(0, Side::Kernel)], script, Ok(("kpp", "kp")));
     sides_with(&[(1, Side::Kernel)], script, Ok(("pkp", "pk")));
-    sides_with(&[(1, Side::Both)], script, Err("@b"));
+    sides_with(&[(1, Side::Both)], script, Ok(("pbp", "ps")));
+    sides_with(
+        &[(1, Side::Both)],
+        "uprobe:libc:malloc { @a = count(); } uprobe:libc:free { @b[tid] = comm; }",
+        Err("@b"),
+    );
     sides_with(&[(0, Side::Both)], "uprobe:libc:malloc { @a[ustack] = count(); }", Err("@a"));
     // One that the other clause only reads.
     let script = "uprobe:libc:malloc { @a = 1; } uprobe:libc:free { @b = @a; }";
-    sides_with(&[(0, Side::Kernel)], script, Err("@a"));
+    sides_with(&[(0, Side::Kernel)], script, Ok(("kp", "sp")));
     sides_with(&[(0, Side::Kernel), (1, Side::Kernel)], script, Ok(("kk", "kk")));
+}
+
+#[test]
+fn both_sides_see_maps_of_single_words_and_maps_without_keys() {
+    let check = |write: &str, read: &str, wanted| {
+        sides(&format!("kprobe:f {{ {write} }} uprobe:libc:malloc {{ {read} }}"), wanted);
+    };
+    check("@a[tid] = nsecs;", "@b = nsecs - @a[tid]; delete(@a[tid]);", Ok(("kp", "sp")));
+    check("@a[tid, comm] = 1;", "@b = @a[tid, comm];", Ok(("kp", "sp")));
+    check("@a++;", "@a--;", Ok(("kp", "s")));
+    check("@a = comm;", "print(@a);print(1); @b = @a;", Ok(("kp", "sp")));
+    check("@a = (1, comm);", "@b = @a.0;", Ok(("kp", "sp")));
+    // No single word; stacks; what is added up and read.
+    check("@a[tid] = comm;", "@b = @a[tid];", Err("@a"));
+    check("@a[tid] = (1, 2);", "@b = @a[tid].0;", Err("@a"));
+    check("@a[kstack] = 1;", "if (@a[ustack]) { @b = 1; }", Err("@a"));
+    check("@a[tid] = count();", "if (@a[tid] > 3) { @b = 1; }", Err("@a"));
 }
 
 #[test]
@@ -437,7 +460,7 @@ fn a_clause_at_no_place_is_on_the_side_of_its_maps() {
     // By way of another map.
     let text = "interval:s:1 { @c = 1; } END { @c = 2; @a = 1; } kprobe:f { @a = 2; } uprobe:libc:malloc { @b = 1; }";
     sides(text, Ok(("kkkp", "kkp")));
-    sides("BEGIN { @a = 1; @b = 1; } kprobe:f { @a = 2; } uprobe:libc:malloc { @b = 1; }", Err("@b"));
+    sides("BEGIN { @a = 1; @b = 1; } kprobe:f { @a = 2; } uprobe:libc:malloc { @b = 1; }", Ok(("pkp", "sp")));
     sides(
         "END { @a = count(); } kprobe:f { @a = count(); } uprobe:libc:malloc { @a = count(); }",
         Ok(("pkp", "b")),
