@@ -1,5 +1,5 @@
 /* Does one thing again and again: `kernel_events WHAT N`, with WHAT of rename (prctl(PR_SET_NAME): the tracepoint task:task_rename), getppid
- * (a system call) and foo (a call of a function). Prints `ns=N`, what one took. */
+ * (a system call), foo and bar (calls of functions; a jump fits into bar). Prints `ns=N`, what one took. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,12 @@
 __attribute__((noinline)) long foo(long x)
 {
 	__asm__ volatile("" : "+r"(x));
+	return x + 1;
+}
+
+__attribute__((noinline)) long bar(long x)
+{
+	__asm__ volatile("nop\n\tnop\n\tnop\n\tnop\n\tnop\n\tnop\n\tnop\n\tnop" : "+r"(x));
 	return x + 1;
 }
 
@@ -38,6 +44,9 @@ int main(int argc, char **argv)
 	else if (!strcmp(argv[1], "foo"))
 		for (long i = 0; i < n; i++)
 			foo(i);
+	else if (!strcmp(argv[1], "bar"))
+		for (long i = 0; i < n; i++)
+			bar(i);
 	else
 		return 2;
 	printf("ns=%.3f\n", (double)(now() - begin) / (double)n);

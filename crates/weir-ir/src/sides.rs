@@ -46,10 +46,12 @@ pub struct Conflict {
 
 impl Sides {
     /// Those of a module. `stands_in`: clauses at functions and static probes, by number, that run in the kernel at some of their places or at all.
-    pub fn of(module: &Module, stands_in: &BTreeMap<usize, Side>) -> Result<Sides, Conflict> {
+    /// `shares`: there are maps that both see.
+    pub fn of(module: &Module, stands_in: &BTreeMap<usize, Side>, shares: bool) -> Result<Sides, Conflict> {
         let by_number = |(number, function)| stands_in.get(&number).copied().or_else(|| side_of(function));
         let mut sides = Undecided {
             module,
+            shares,
             uses: module.functions.iter().map(uses).collect(),
             functions: module.functions.iter().enumerate().map(by_number).collect(),
             maps: vec![None; module.schema.maps.len()],
@@ -105,6 +107,7 @@ fn uses(function: &Function) -> BTreeMap<usize, bool> {
 
 struct Undecided<'a> {
     module: &'a Module,
+    shares: bool,
     /// Of each function.
     uses: Vec<BTreeMap<usize, bool>>,
     functions: Vec<Option<Side>>,
@@ -125,7 +128,7 @@ impl Undecided<'_> {
                 let adds = users().all(|(uses, _)| uses.get(&map).is_none_or(|only_adds| *only_adds));
                 match adds && is_added_up(schema) && !has_stacks(schema) {
                     true => Ok(Some(Side::Both)),
-                    false if is_shared(schema) => Ok(Some(Side::Shared)),
+                    false if self.are_shared(&[map]) => Ok(Some(Side::Shared)),
                     false => Err(self.conflict(map)),
                 }
             }
@@ -172,7 +175,7 @@ impl Undecided<'_> {
     }
 
     fn are_shared(&self, maps: &[usize]) -> bool {
-        maps.iter().all(|map| is_shared(&self.module.schema.maps[*map]))
+        self.shares && maps.iter().all(|map| is_shared(&self.module.schema.maps[*map]))
     }
 
     fn conflict(&self, map: usize) -> Conflict {

@@ -43,7 +43,7 @@ pub use map::{Command, Entry, Maps, possible_cpus};
 pub use probe::{Called, End, Link, Place, Probe};
 pub use program::{Input, Loaded, ProgType, Ran, load, load_as};
 pub use ring::Ring;
-pub use table::{STACK_BYTES, Scalar, Tables};
+pub use table::{STACK_BYTES, Scalar, Tables, shares_maps};
 
 use std::io;
 use std::path::PathBuf;

@@ -17,12 +17,16 @@
 mod text;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use nix::libc;
 
 use weir_ebpf::insn::{class, jmp, pseudo};
 use weir_ebpf::map::Table;
 use weir_ebpf::{Insn, asm, helper};
 
-use crate::program::Code;
+use crate::KernelError;
+use crate::program::{Code, load_probe};
 
 /// Where the value of a map of one entry lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +60,20 @@ enum Operation {
 
 /// Bytes of the stack that functions use beside a program's own, those of functions that they call included; the kernel counts 32 at least for each.
 pub const STACK_BYTES: u32 = 192;
+
+/// A program that has `bpf_loop` call a function, as those on tables do.
+const LOOPS: &str = "program \"asked\" probe\nr1 = 1\nr2 = step ll\nr3 = 0\nr4 = 0\ncall 181\nr0 = 0\nexit\nstep:\nr0 = 0\nexit\n";
+
+/// Whether the running kernel takes programs that have such maps (Linux 5.17). It is asked once, by loading a program; who may load none is answered yes.
+pub fn shares_maps() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let object = asm::parse(LOOPS).unwrap_or_else(|error| panic!("{error}"));
+        let code = object.programs.first().map(|program| Code::of(&program.insns));
+        let answer = code.map(|code| load_probe(0, "asked", &code));
+        !matches!(answer, Some(Err(KernelError::Refused { error, .. })) if error.raw_os_error() == Some(libc::EINVAL))
+    })
+}
 
 /// The instructions with all that they do to these maps done to the array.
 ///

@@ -114,6 +114,8 @@ pub struct Map {
     pub name: String,
     /// The kernel's name of the kind.
     pub kind: &'static str,
+    /// Programs in the kernel see it too.
+    pub is_in_kernel: bool,
     /// How many entries it has room for.
     pub entries: u32,
     /// Of an entry.
@@ -264,6 +266,7 @@ fn maps(layout: &SegmentLayout, compiled: &Compiled) -> Vec<Map> {
     let map = |(index, map): (usize, &weir_rt::segment::MapLayout)| Map {
         name: name(index, &map.spec.name),
         kind: map.spec.kind.name(),
+        is_in_kernel: map.is_in_kernel(),
         entries: map.slots(),
         key_bytes: map.spec.key_bytes,
         value_bytes: map.spec.value_bytes,

@@ -119,9 +119,10 @@ fn patched(place: &Place) -> String {
 }
 
 fn map(map: &Map) -> Vec<String> {
-    let Map { name, kind, entries, key_bytes, value_bytes, bytes: all, .. } = map;
+    let Map { name, kind, is_in_kernel, entries, key_bytes, value_bytes, bytes: all, .. } = map;
     let numbers = [entries, key_bytes, value_bytes].map(u32::to_string);
-    [vec![printable(name), (*kind).to_owned()], numbers.to_vec(), vec![bytes(*all)]].concat()
+    let kind = if *is_in_kernel { format!("{kind}, also the kernel's") } else { (*kind).to_owned() };
+    [vec![printable(name), kind], numbers.to_vec(), vec![bytes(*all)]].concat()
 }
 
 fn engine(engine: &OnEngine) -> Vec<String> {
@@ -207,6 +208,7 @@ fn object_of_map(map: &Map) -> Value {
     json!({
         "name": map.name,
         "kind": map.kind,
+        "in_kernel": map.is_in_kernel,
         "entries": map.entries,
         "key_bytes": map.key_bytes,
         "value_bytes": map.value_bytes,

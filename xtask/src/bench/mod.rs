@@ -27,6 +27,7 @@ mod report;
 mod rounds;
 mod script;
 mod servers;
+mod shared;
 mod startup;
 mod statistics;
 mod svg;
@@ -102,6 +103,8 @@ enum Name {
     Startup,
     /// What a hit costs in the kernel, and how long until programs are armed there, beside bpftrace; 21 rounds take a quarter of an hour
     Kernel,
+    /// What an access costs to a map that processes and the kernel see, from either side, beside a map of that side alone
+    Shared,
     /// How long make of a small C project takes, with each of its processes traced from its start
     Build,
     /// What programs take on weir's engines and on others
@@ -156,6 +159,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Script => script::measure(plan),
         Name::Startup => startup::measure(plan),
         Name::Kernel => kernel::measure(plan),
+        Name::Shared => shared::measure(plan),
         Name::Build => build::measure(plan),
         Name::Vm => vm::measure(&options.vm, plan),
         Name::Tracepoint => tracepoint::measure(plan),

@@ -173,13 +173,17 @@ impl Function<'_> {
             );
         } else {
             let _ = write!(text, "r1 = 0\n*(u64 *)(r10 - {}) = r1\n", slot(walk::VALUE));
-            let _ = write!(text, "*(u64 *)(r10 - {}) = r1\n", slot(walk::FLAGS));
+            let _ = writeln!(text, "*(u64 *)(r10 - {}) = r1", slot(walk::FLAGS));
         }
         text += &self.hash();
-        let _ = write!(text, "*(u64 *)(r10 - {}) = r0\nr1 = 0\n", slot(walk::HASH));
+        let _ = writeln!(text, "*(u64 *)(r10 - {}) = r0", slot(walk::HASH));
+        if !is_put && gave_up == 0 {
+            text += &self.find_first();
+        }
+        text += "r1 = 0\n";
         for at in [walk::LINK, walk::WORD, walk::HEAD, walk::IS_HEAD, walk::IS_DONE, walk::RESULT, walk::NEW]
         {
-            let _ = write!(text, "*(u64 *)(r10 - {}) = r1\n", slot(at));
+            let _ = writeln!(text, "*(u64 *)(r10 - {}) = r1", slot(at));
         }
         let _ = write!(
             text,
@@ -203,18 +207,39 @@ impl Function<'_> {
         text + &format!("r0 = r7\nexit\n{name}_null:\nr0 = {gave_up}\nexit\n")
     }
 
+    /// A look-up whose key is the first one of its chain, as most are, or whose chain is empty: it needs no walk (7 ns instead of 12). r0: the hash.
+    fn find_first(&self) -> String {
+        let Function { name, table, .. } = self;
+        format!(
+            "r0 &= {mask}\nr0 <<= 3\nr7 = {buckets}\nr7 += r0\nr8 = *(u64 *)(r7 + 0)\nr0 = r8\nr0 &= {INDEX}\nif r0 == 0 goto {name}_exit\n\
+             r3 = r0\n{node}r2 = *(u64 *)(r9 + 0)\nr1 = *(u64 *)(r7 + 0)\nif r1 != r8 goto {name}_walk\n\
+             r1 = r2\nr1 &= {marks}\nif r1 != 0 goto {name}_walk\n{compared}\
+             r3 = *(u64 *)(r9 + 0)\nif r3 != r2 goto {name}_walk\n\
+             {name}_exit:\nexit\n\
+             {name}_walk:\n",
+            mask = table.bucket_mask,
+            buckets = address(table.buckets),
+            node = self.node("r9", "r3", "walk"),
+            marks = DELETED | REPLACED,
+            compared = self.compare("r6", "walk"),
+        )
+    }
+
+    /// Goes to `other` if the node in r9 has another key than the one at this address.
+    fn compare(&self, key: &str, other: &str) -> String {
+        let name = &self.name;
+        let word = |word: u32| {
+            let (in_node, in_key) = (at::KEY + 8 * word, 8 * word);
+            format!(
+                "r3 = *(u64 *)(r9 + {in_node})\nr4 = *(u64 *)({key} + {in_key})\nif r3 != r4 goto {name}_{other}\n"
+            )
+        };
+        (0..self.table.key_bytes / 8).map(word).collect()
+    }
+
     /// One step of a walk, and what is done where it ends.
     fn step(&self, operation: Operation) -> String {
         let Function { name, number, table } = self;
-        let mut compared = format!("r5 = *(u64 *)(r6 + {})\n", walk::KEY);
-        for word in 0..table.key_bytes / 8 {
-            let _ = write!(
-                compared,
-                "r3 = *(u64 *)(r9 + {})\nr4 = *(u64 *)(r5 + {})\nif r3 != r4 goto {name}_next\n",
-                at::KEY + 8 * word,
-                8 * word
-            );
-        }
         let (found, absent) = match operation {
             Operation::Lookup => (format!("r1 = r8\nr1 &= {INDEX}\ngoto {name}_done\n"), done(name, 0)),
             Operation::Update => (self.replace(), self.insert()),
@@ -234,7 +259,7 @@ impl Function<'_> {
              r2 = *(u64 *)(r9 + 0)\n*(u64 *)(r10 - {NODE_WORD}) = r2\n\
              r1 = *(u64 *)(r7 + 0)\nif r1 != r8 goto {name}_again\n\
              r1 = r2\nr1 &= {marks}\nif r1 != 0 goto {name}_gone\n\
-             r1 = r3\n{compared}\
+             r1 = r3\nr5 = *(u64 *)(r6 + {KEY})\n{compared}\
              r3 = *(u64 *)(r9 + 0)\nif r3 != r2 goto {name}_again\n\
              {found}\
              {name}_next:\n\
@@ -253,6 +278,7 @@ impl Function<'_> {
              {name}_corrupt:\n{corrupt}\
              {name}_again:\nr1 = 0\n*(u64 *)(r6 + {LINK}) = r1\nr0 = 0\nexit\n\
              {name}_done:\n*(u64 *)(r6 + {RESULT}) = r1\nr1 = 1\n*(u64 *)(r6 + {IS_DONE}) = r1\nr0 = 1\nexit\n",
+            KEY = walk::KEY,
             WORD = walk::WORD,
             LINK = walk::LINK,
             HASH = walk::HASH,
@@ -269,6 +295,7 @@ impl Function<'_> {
             array = address(0),
             marks = DELETED | REPLACED,
             node = self.node("r9", "r3", "corrupt"),
+            compared = self.compare("r5", "next"),
             past = link_to("r3", "r2"),
             corrupt = self.count(at::CORRUPT),
         )

@@ -473,6 +473,7 @@ fn functions_on_shared_maps_do_what_the_kernels_own_do() {
     if !available() {
         return;
     }
+    assert!(weir_kernel::shares_maps());
     for words in [1, 2, 4, 7, 32] {
         let (control, buckets) = (0, 4096);
         let (nodes, node_stride) = (buckets + 8 * 64, (24 + 8 * words as u64).next_multiple_of(16));

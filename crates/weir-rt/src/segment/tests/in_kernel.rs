@@ -137,10 +137,11 @@ impl Shared {
                 unsafe { AtomicU64::from_ptr(at as *mut u64) }.fetch_add(1, Ordering::Relaxed);
                 (0, 0)
             }
-            // SAFETY: as above.
-            _ => linked::map_lookup(map, &key).map_or((0, 0), |at| {
-                (1, unsafe { AtomicU64::from_ptr(at as *mut u64).load(Ordering::Relaxed) })
-            }),
+            _ => {
+                let Some(at) = linked::map_lookup(map, &key) else { return (0, 0) };
+                // SAFETY: as above.
+                (1, unsafe { AtomicU64::from_ptr(at as *mut u64) }.load(Ordering::Relaxed))
+            }
         }
     }
 
