@@ -38,7 +38,7 @@ pub(crate) enum Suite {
 }
 
 impl Suite {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Suite::Bookworm => "bookworm",
             Suite::BookwormBackports => "bookworm-backports",
@@ -72,7 +72,7 @@ pub(crate) fn fetch_for_tests() {
 }
 
 /// The image of the suite's kernel, fetched once.
-fn fetch(suite: Suite) -> Result<PathBuf> {
+pub(crate) fn fetch(suite: Suite) -> Result<PathBuf> {
     let folder = workspace::target_folder("kernels")?.join(suite.name());
     let image = folder.join("vmlinuz");
     if image.is_file() {

@@ -19,6 +19,7 @@ mod process;
 mod soak;
 mod supervise;
 mod test;
+mod vmbench;
 mod workspace;
 
 use std::process::ExitCode;
@@ -50,6 +51,8 @@ enum Command {
     Soak(soak::Options),
     /// Run in a virtual machine what this machine's kernel lacks (as root, with apt)
     Vmtest(kernels::Options),
+    /// Count the instructions that a hit of a kernel probe takes in a virtual machine, beside bpftrace's; writes target/bench/kernel-vm.json
+    Vmbench(vmbench::Options),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => fuzz::fuzz(&options).map(done),
         Command::Soak(options) => supervise::supervised(|| soak::soak(&options), "soak"),
         Command::Vmtest(options) => kernels::vmtest(&options).map(done),
+        Command::Vmbench(options) => vmbench::vmbench(&options).map(done),
     };
     match result {
         Ok(code) => code,

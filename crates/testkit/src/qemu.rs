@@ -54,11 +54,45 @@ pub fn image() -> Result<PathBuf, String> {
     Ok(image)
 }
 
+/// What a machine has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    pub memory_mib: u32,
+    /// Its clocks go by the instructions that it has executed, a nanosecond for each.
+    pub counts_instructions: bool,
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine { memory_mib: 1024, counts_instructions: false }
+    }
+}
+
 /// Boots `image` with `files`, runs the script in its shell, and waits for its end; at the limit the machine is ended.
 ///
 /// # Panics
 /// Where the machine cannot be made or started.
 pub fn run(image: &Path, files: &[PathBuf], script: &str, limit: Duration) -> Outcome {
+    run_on(Machine::default(), image, &Files { with_libraries: files, alone: &[] }, script, limit)
+}
+
+/// What is put into a machine, at the same paths.
+#[derive(Clone, Copy, Debug)]
+pub struct Files<'a> {
+    /// With the libraries that they load here.
+    pub with_libraries: &'a [PathBuf],
+    pub alone: &'a [PathBuf],
+}
+
+/// The same on a machine that has this.
+///
+/// # Panics
+/// Where the machine cannot be made or started.
+pub fn run_on(machine: Machine, image: &Path, files: &Files<'_>, script: &str, limit: Duration) -> Outcome {
+    let clock: &[&str] = match machine.counts_instructions {
+        true => &["-icount", "shift=0,align=off,sleep=off"],
+        false => &[],
+    };
     let folder = paths::fresh("qemu", "machine");
     fs::create_dir_all(&folder).unwrap();
     let (archive, output, console) = (folder.join("initrd"), folder.join("output"), folder.join("console"));
@@ -70,7 +104,18 @@ pub fn run(image: &Path, files: &[PathBuf], script: &str, limit: Duration) -> Ou
     Command::new("timeout")
         .args(["--signal=KILL", &limit.as_secs().to_string(), QEMU, "-accel", "tcg"])
         // QEMU 7.2's cmpxchg16b leaves flags that end in a double fault at times: the kernel does without it.
-        .args(["-cpu", "max,-cx16", "-smp", "1", "-m", "1024", "-nodefaults", "-display", "none"])
+        .args([
+            "-cpu",
+            "max,-cx16",
+            "-smp",
+            "1",
+            "-m",
+            &machine.memory_mib.to_string(),
+            "-nodefaults",
+            "-display",
+            "none",
+        ])
+        .args(clock)
         // Without what a kernel does against attacks, which an emulated processor pays for.
         .args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"])
         .args(["-no-reboot", "-kernel"])
@@ -117,9 +162,10 @@ fn init(script: &str) -> String {
 }
 
 /// A file system that the kernel unpacks into memory: a cpio archive in the form `newc` (Linux Documentation/driver-api/early-userspace/buffer-format.rst).
-fn write_archive(to: &mut impl Write, files: &[PathBuf], script: &str) -> io::Result<()> {
+fn write_archive(to: &mut impl Write, files: &Files<'_>, script: &str) -> io::Result<()> {
     let mut all = BTreeSet::from([PathBuf::from(BUSYBOX)]);
-    for file in files {
+    all.extend(files.alone.iter().cloned());
+    for file in files.with_libraries {
         all.extend(libraries(file));
         all.insert(file.clone());
     }
@@ -177,7 +223,8 @@ mod tests {
     #[test]
     fn an_archive_has_the_folders_of_its_files_before_them() {
         let mut bytes = Vec::new();
-        write_archive(&mut bytes, &[PathBuf::from("/proc/self/exe")], "true").unwrap();
+        let files = [PathBuf::from("/proc/self/exe")];
+        write_archive(&mut bytes, &Files { with_libraries: &files, alone: &[] }, "true").unwrap();
         let (mut names, mut at) = (Vec::new(), 0);
         while at < bytes.len() {
             let number = |from: usize| {

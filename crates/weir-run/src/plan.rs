@@ -135,8 +135,10 @@ impl Given {
     }
 
     pub(crate) fn back(&self, module: &Module) -> Result<(Compiled, Vec<VerifiedProgram>), Failure> {
-        // In the kernel, where each hit traps, it costs nothing, and shows which clauses never ran.
-        let is_cheap = self.kernel.is_some();
+        // Where each hit traps it costs nothing, and shows which clauses never ran.
+        let of_process =
+            |function: &weir_ir::Function| function.trigger.is_probe() && !function.trigger.is_kernel();
+        let is_cheap = self.kernel.is_some() && module.functions.iter().any(of_process);
         let counts_hits = is_cheap || self.options.counts_hits;
         let record = self.recording.as_ref().map(|recording| &recording.options);
         let ring_bytes = record.map(|record| record.ring_bytes);
