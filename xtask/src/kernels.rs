@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 
 use crate::process::{self, output_within, shown};
@@ -73,16 +73,23 @@ pub(crate) fn fetch_for_tests() {
 
 /// The image of the suite's kernel, fetched once.
 pub(crate) fn fetch(suite: Suite) -> Result<PathBuf> {
+    fetch_with(suite, &[]).map(|(image, _)| image)
+}
+
+/// The same with modules, by their names: files that can be loaded as they are.
+pub(crate) fn fetch_with(suite: Suite, modules: &[&str]) -> Result<(PathBuf, Vec<PathBuf>)> {
     let folder = workspace::target_folder("kernels")?.join(suite.name());
     let image = folder.join("vmlinuz");
-    if image.is_file() {
-        return Ok(image);
+    let module = |name: &&str| folder.join("modules").join(format!("{name}.ko"));
+    let files: Vec<PathBuf> = modules.iter().map(module).collect();
+    if image.is_file() && files.iter().all(|file| file.is_file()) {
+        return Ok((image, files));
     }
     for needed in ["apt-get", "dpkg-deb"] {
         process::find_program(needed)
             .with_context(|| format!("no {needed}: a kernel of Debian's is unpacked with it"))?;
     }
-    for made in ["lists/partial", "cache/archives/partial", "unpacked"] {
+    for made in ["lists/partial", "cache/archives/partial", "unpacked", "modules"] {
         fs::create_dir_all(folder.join(made))?;
     }
     fs::write(folder.join("sources"), format!("deb [signed-by={KEYRING}] {MIRROR} {} main\n", suite.name()))?;
@@ -127,9 +134,17 @@ pub(crate) fn fetch(suite: Suite) -> Result<PathBuf> {
             .and_then(|(_, rest)| rest.split_once('-'))
             .map_or("", |(_, version)| version);
         let unpacked = folder.join("unpacked");
-        let modules = unpacked.join("usr/lib/modules").join(version);
+        let tree = unpacked.join("usr/lib/modules").join(version);
+        for (name, file) in modules.iter().zip(&files) {
+            let find = |pattern: &str| output(Command::new("find").arg(&tree).args(["-name", pattern]));
+            let found = String::from_utf8_lossy(&find(&format!("{name}.ko.xz"))?.stdout).into_owned();
+            if let Some(packed) = found.lines().next() {
+                let unpacked = output(Command::new("xz").args(["-dc", packed]))?;
+                fs::write(file, unpacked.stdout)?;
+            }
+        }
         if let Some(kernel) =
-            [unpacked.join("boot"), modules].iter().find_map(|folder| named_with(folder, "vmlinuz"))
+            [unpacked.join("boot"), tree].iter().find_map(|folder| named_with(folder, "vmlinuz"))
         {
             break kernel;
         }
@@ -138,7 +153,10 @@ pub(crate) fn fetch(suite: Suite) -> Result<PathBuf> {
     for left in ["unpacked", "lists", "cache"] {
         fs::remove_dir_all(folder.join(left))?;
     }
-    Ok(image)
+    if let Some((name, _)) = modules.iter().zip(&files).find(|(_, file)| !file.is_file()) {
+        bail!("the kernel of {} has no module {name}", suite.name());
+    }
+    Ok((image, files))
 }
 
 /// The file of a folder whose name begins so.

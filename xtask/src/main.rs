@@ -20,6 +20,7 @@ mod soak;
 mod supervise;
 mod test;
 mod vmbench;
+mod vmtools;
 mod workspace;
 
 use std::process::ExitCode;
@@ -51,6 +52,8 @@ enum Command {
     Soak(soak::Options),
     /// Run in a virtual machine what this machine's kernel lacks (as root, with apt)
     Vmtest(kernels::Options),
+    /// Run bpftrace's tools by weir and by bpftrace on one workload in a virtual machine, and compare what they print (13 minutes)
+    Vmtools(vmtools::Options),
     /// Count the instructions that a hit of a kernel probe takes in a virtual machine, beside bpftrace's; writes target/bench/kernel-vm.json
     Vmbench(vmbench::Options),
 }
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Fuzz(options) => fuzz::fuzz(&options).map(done),
         Command::Soak(options) => supervise::supervised(|| soak::soak(&options), "soak"),
         Command::Vmtest(options) => kernels::vmtest(&options).map(done),
+        Command::Vmtools(options) => vmtools::vmtools(&options).map(done),
         Command::Vmbench(options) => vmbench::vmbench(&options).map(done),
     };
     match result {

@@ -81,6 +81,7 @@ pub fn run(image: &Path, files: &[PathBuf], script: &str, limit: Duration) -> Ou
 pub struct Files<'a> {
     /// With the libraries that they load here.
     pub with_libraries: &'a [PathBuf],
+    /// As they are, links too.
     pub alone: &'a [PathBuf],
 }
 
@@ -170,10 +171,17 @@ fn write_archive(to: &mut impl Write, files: &Files<'_>, script: &str) -> io::Re
         all.insert(file.clone());
     }
     let folders: BTreeSet<&Path> = all.iter().flat_map(|file| file.ancestors().skip(1)).collect();
+    let links: BTreeSet<&PathBuf> = files.alone.iter().collect();
     for folder in folders.into_iter().filter(|folder| *folder != Path::new("/")) {
         write_entry(to, folder, 0o040_755, &[])?;
     }
     for file in &all {
+        if let Ok(target) = fs::read_link(file)
+            && links.contains(file)
+        {
+            write_entry(to, file, 0o120_777, target.as_os_str().as_encoded_bytes())?;
+            continue;
+        }
         let mode = fs::metadata(file)?.permissions().mode();
         write_entry(to, file, 0o100_000 | mode & 0o777, &fs::read(file)?)?;
     }
