@@ -23,7 +23,7 @@ use crate::{packages, workspace};
 /// LIMIT: some ten seconds a tool and side.
 const LIMIT: Duration = Duration::from_secs(45 * 60);
 /// In the order in which they can be loaded.
-const MODULES: [&str; 3] = ["loop", "libcrc32c", "xfs"];
+const MODULES: [&str; 4] = ["loop", "libcrc32c", "xfs", "md-mod"];
 /// In the folder.
 const TOOLS: &str = "usr/sbin";
 /// Of the folder, what no program needs.
@@ -139,7 +139,7 @@ fn script(folder: &Path, weir: &Path, modules: &[PathBuf], tools: &[String]) -> 
          cp {weir} {root}/weir/bpftrace; cp /etc/hostname {root}/etc/hostname\n\
          cat > {root}/workload.sh <<'END'\n{WORKLOAD}END\n\
          dd if=/dev/zero of=/tmp/image bs=1M count=8 2>/dev/null; losetup /dev/loop0 /tmp/image\n\
-         one() {{ side=$1; tool=$2; shift 2; echo \"TOOL $side $tool\"; rm -f /tmp/out; \"$@\" > /tmp/out 2>&1 & p=$!; n=0\n\
+         one() {{ side=$1; tool=$2; shift 2; echo \"TOOL $side $tool\"; > /tmp/out; \"$@\" > /tmp/out 2>&1 & p=$!; n=0\n\
          while [ $n -lt 100 ] && kill -0 $p 2>/dev/null && ! grep -q 'Hit\\|Trac\\|Sampl\\|Read\\|Count\\|TIME' /tmp/out; do sleep 0.2; n=$((n+1)); done\n\
          sleep 1.5; timeout 30 chroot {root} /bin/bash /workload.sh > /dev/null 2>&1; sleep 1.2; kill -INT $p 2>/dev/null\n\
          ( sleep 40; kill -9 $p ) > /dev/null 2>&1 & k=$!; wait $p; code=$?; kill $k 2>/dev/null; cat /tmp/out; echo \"CODE $code\"; }}\n\

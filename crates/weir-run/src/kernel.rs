@@ -241,7 +241,12 @@ pub(super) fn start(
         check_policy(&shared.guard)?;
     }
     let pids: Vec<i32> = given.iter().map(|(pid, ())| *pid).collect();
-    course.events = AtEvents::attach(compiled, &course.maps.maps, &pids)?;
+    course.events =
+        AtEvents::attach(compiled, &course.maps.maps, &pids, shared.plan.missing, &shared.notices)?;
+    let is_event = |trigger: &Trigger| trigger.is_kernel() && !is_of_list(trigger);
+    if course.events.places() == 0 && shared.plan.sites.is_empty() && compiled.triggers.iter().any(is_event) {
+        note!(shared.notices, Probes, "none of the script's probes at events of the kernel can be attached");
+    }
     course.is_of_lists = pids.is_empty() && compiled.triggers.iter().all(is_of_list);
     if !course.is_of_lists {
         course.read_lists()?;

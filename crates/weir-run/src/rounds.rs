@@ -101,7 +101,7 @@ impl Rounds {
     /// Attaches what runs in the kernel, and reads what it lists. `processes`: those of the run.
     pub(crate) fn attach_half(&mut self, segment: &Segment, processes: &[i32]) -> Result<(), Failure> {
         let Some(half) = &mut self.half else { return Ok(()) };
-        half.attach(processes)?;
+        half.attach(&self.shared, processes)?;
         half.read_lists(segment, &mut self.output)
     }
 

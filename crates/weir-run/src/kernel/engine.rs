@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anyhow::Context as _;
 use weir_codegen::Compiled;
 use weir_event::kernel::KernelEvent;
-use weir_ir::{KernelSite, Trigger};
+use weir_ir::{KernelSite, MissingProbes, Trigger};
 use weir_kernel::{
     AtEvent, Called, End, Features, Functions, Iteration, KernelError, Link, Maps, Probe, Ring,
 };
@@ -14,6 +14,7 @@ use weir_kernel::{
 use crate::controller::Caller;
 use crate::failure::Failure;
 use crate::in_kernel::InKernel;
+use crate::notice::{Notices, note};
 use crate::plan::Plan;
 use crate::sink::RECORDS_PER_ROUND;
 
@@ -102,8 +103,15 @@ pub(super) struct AtEvents {
 }
 
 impl AtEvents {
-    /// Attaches each program to all its places, or none. What is watched is the memory of these processes, if there are any.
-    pub(super) fn attach(compiled: &Compiled, maps: &Maps, processes: &[i32]) -> Result<AtEvents, Failure> {
+    /// Attaches each program to all its places, or none; to those that can be had, where the script does without others (`missing_probes`). What is
+    /// watched is the memory of these processes, if there are any.
+    pub(super) fn attach(
+        compiled: &Compiled,
+        maps: &Maps,
+        processes: &[i32],
+        missing: MissingProbes,
+        notices: &Notices,
+    ) -> Result<AtEvents, Failure> {
         let all_sites = compiled.triggers.iter().flat_map(sites_of);
         let functions = Functions::of_kernel(all_sites.map(|site| &site.event));
         let mut all = AtEvents::default();
@@ -115,8 +123,25 @@ impl AtEvents {
                 all.iterations.push(loaded.iterate(&site.event)?);
             }
             let sites: Vec<_> = sites.iter().map(|site| (&site.event, site.cookie)).collect();
-            all.links.push(loaded.attach(&sites, processes)?);
-            all.places += sites.len();
+            match loaded.attach(&sites, processes) {
+                Ok(link) => {
+                    all.links.push(link);
+                    all.places += sites.len();
+                }
+                Err(error) if missing == MissingProbes::Error => return Err(error.into()),
+                Err(_) => {
+                    for site in sites {
+                        match loaded.attach(&[site], processes) {
+                            Ok(link) => {
+                                all.links.push(link);
+                                all.places += 1;
+                            }
+                            Err(error) if missing == MissingProbes::Warn => note!(notices, Probes, "{error}"),
+                            Err(_) => {}
+                        }
+                    }
+                }
+            }
             all.programs.push(loaded);
         }
         Ok(all)

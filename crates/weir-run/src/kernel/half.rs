@@ -98,8 +98,9 @@ impl InKernelHalf {
     }
 
     /// Attaches all programs. What is watched is the memory of these processes, if there are any.
-    pub(crate) fn attach(&mut self, processes: &[i32]) -> Result<(), Failure> {
-        self.events = AtEvents::attach(&self.compiled, &self.maps.maps, processes)?;
+    pub(crate) fn attach(&mut self, shared: &Shared, processes: &[i32]) -> Result<(), Failure> {
+        let (missing, notices) = (shared.plan.missing, &shared.notices);
+        self.events = AtEvents::attach(&self.compiled, &self.maps.maps, processes, missing, notices)?;
         Ok(())
     }
 

@@ -528,3 +528,25 @@ fn functions_on_shared_maps_do_what_the_kernels_own_do() {
         }
     }
 }
+
+#[test]
+fn functions_that_are_not_there_are_left_out_where_the_script_says_so() {
+    if !has_kprobes() {
+        return;
+    }
+    let script = |missing: &str| {
+        format!(
+            "config = {{ missing_probes = \"{missing}\" }} kprobe:no_such_function, kprobe:vfs_open {{ @ = count(); }}"
+        )
+    };
+    let output = weir(&["-q", "-e", &script("error"), "-c", OPENS]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no_such_function") && output.status.code() != Some(0), "{said}");
+    for missing in ["warn", "ignore"] {
+        let output = weir(&["-e", &script(missing), "-c", OPENS]);
+        let (printed, said) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(printed.contains("@: ") && !printed.contains("@: 0\n"), "{printed}{said}");
+        assert_eq!(said.contains("no_such_function"), missing == "warn", "{said}");
+    }
+}
