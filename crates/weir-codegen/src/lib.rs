@@ -165,7 +165,7 @@ pub fn compile_calling(
 pub struct Part<'a> {
     /// Whether it runs a function, by number.
     pub runs: &'a dyn Fn(usize) -> bool,
-    /// Whether others see a map of the script too, by number ([`flag::IN_KERNEL`](weir_ebpf::map::flag::IN_KERNEL)).
+    /// Whether others see a map of the script too, by number ([`flag::IN_KERNEL`]).
     pub shares: &'a dyn Fn(usize) -> bool,
     /// What it takes of each program's stack for such maps.
     pub stack_bytes: u32,
