@@ -22,6 +22,7 @@ use weir_source::printable;
 use crate::clock::now_ns;
 use crate::failure::Failure;
 use crate::in_kernel;
+use crate::kernel::is_in_initial_namespace;
 use crate::loads::Followed;
 use crate::notice::{Notice, ms, note, of_process};
 use crate::one::One;
@@ -183,6 +184,7 @@ impl Shared {
         plan: &Plan,
     ) -> Result<Prepared, Failure> {
         let pid = target.pid();
+        check_numbers(pid, maps, plan)?;
         self.guard.attach(pid, &Needs::of(&plan.verified))?;
         let prepared = weir_probe::prepare(target, maps, control(plan)?, &self.identity(pid as u32));
         let mut prepared = prepared.map_err(|error| {
@@ -329,6 +331,17 @@ impl Shared {
             );
         }
     }
+}
+
+/// Where both sides see a map, a thread has the same number on both.
+fn check_numbers(pid: i32, maps: &Segment, plan: &Plan) -> Result<(), Failure> {
+    if maps.in_kernel().is_none() || !plan.asks_for_thread() || is_in_initial_namespace(pid) {
+        return Ok(());
+    }
+    Err(Failure::Refused(anyhow!(
+        "process {pid} is in a PID namespace of its own, where `pid` and `tid` are other numbers than in the kernel, and the script has a map that both \
+         sides see: with `--engine kernel` they are the same everywhere"
+    )))
 }
 
 /// The layout of the segment that a run's maps are in.

@@ -785,5 +785,10 @@ fn has_memory(pid: i32) -> bool {
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 fn is_initial_namespace() -> bool {
-    fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == INITIAL_PID_NAMESPACE)
+    is_in_initial_namespace(std::process::id() as i32)
+}
+
+/// A process has the numbers there that the kernel has for it.
+pub(crate) fn is_in_initial_namespace(pid: i32) -> bool {
+    fs::read_link(format!("/proc/{pid}/ns/pid")).is_ok_and(|link| link.as_os_str() == INITIAL_PID_NAMESPACE)
 }

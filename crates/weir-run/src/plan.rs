@@ -276,6 +276,14 @@ impl Plan {
         })
     }
 
+    /// What runs in a process asks who it is.
+    pub(crate) fn asks_for_thread(&self) -> bool {
+        let mut in_process = self.verified.iter().filter(|program| program.kind().is_probe());
+        in_process.any(|program| {
+            first_call(program, |callee| callee == Callee::Helper(helper::GET_CURRENT_PID_TGID)).is_some()
+        })
+    }
+
     /// It holds for a process of weir's own root too, since that maps the same files.
     pub(crate) fn is_for(&self, world: &Binaries) -> bool {
         world.is_of_own_root()

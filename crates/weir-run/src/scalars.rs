@@ -26,11 +26,8 @@ enum Emptied {
 impl Scalars {
     pub(crate) fn clear(&mut self, maps: &dyn Store, map: &MapSchema) {
         maps.clear(map.map_index);
-        // A count is printed also where there was nothing to count, as bpftrace does.
-        match map.value {
-            MapValue::Count => _ = self.0.remove(&map.map_index),
-            _ if map.key.is_none() => _ = self.0.insert(map.map_index, Emptied::Cleared),
-            _ => {}
+        if map.key.is_none() {
+            self.0.insert(map.map_index, Emptied::Cleared);
         }
     }
 

@@ -194,7 +194,8 @@ impl Function<'_> {
             helper::LOOP,
             slot(walk::RESULT),
             slot(walk::IS_DONE),
-            contended = self.count(at::CONTENDED),
+            // Programs count what an update did not do.
+            contended = if is_put { String::new() } else { self.count(at::CONTENDED) },
         );
         if is_put {
             // It was taken in vain: the key was there after all.
@@ -470,7 +471,7 @@ impl Function<'_> {
              ; Others took the last ones meanwhile: whoever sees the count higher than that takes none either.\n\
              {name}_too_many:\nr2 = -1\nlock *(u64 *)(r7 + 0) += r2\nr0 = 0\nexit\n\
              {name}_corrupt:\n{corrupt}r0 = 0\nexit\n\
-             {name}_lost:\n{contended}\
+             {name}_lost:\n\
              {name}_none:\nr0 = 0\nexit\n",
             free = address(table.control + at::FREE),
             fresh = address(table.control + at::FRESH),
@@ -481,7 +482,6 @@ impl Function<'_> {
             node = self.node("r5", "r3", "corrupt"),
             past = link_to("r5", "r4"),
             corrupt = self.count(at::CORRUPT),
-            contended = self.count(at::CONTENDED),
         )
     }
 

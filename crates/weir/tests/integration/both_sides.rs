@@ -194,6 +194,45 @@ fn a_switch_that_user_space_sets_is_seen_in_the_kernel() {
     }
 }
 
+/// In a PID namespace `tid` would be another key in the process than in the kernel.
+#[test]
+fn a_process_whose_numbers_are_others_than_the_kernels_is_refused() {
+    if !available() {
+        return;
+    }
+    let path = target::build("shared-map", Source::Text(CALLS), &["-pthread", "-O1"]);
+    let mut target = Command::new("unshare")
+        .args(["--fork", "--pid", "--kill-child"])
+        .arg(&path)
+        .args(["1", "100000000"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", target.id());
+    let child = wait::until_some(Duration::from_secs(20), || {
+        let child = std::fs::read_to_string(&children).ok()?.trim().to_owned();
+        let program = std::fs::read_link(format!("/proc/{child}/exe")).ok()?;
+        (program == path).then_some(child)
+    });
+    let child = child.expect("the program runs");
+    let trace = |body: &str| {
+        let script = format!(
+            "tracepoint:syscalls:sys_enter_getppid {{ @on[{body}] = 1; }} uprobe:{}:f {{ @n += @on[{body}]; if (@n > 3) {{ exit(); }} }}",
+            quoted(&path)
+        );
+        weir(&["-e", &script, "-p", &child])
+    };
+    let refused = trace("tid");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("PID namespace") && said.contains("--engine kernel"), "{said}");
+    assert_ne!(refused.status.code(), Some(0), "{said}");
+    // What does not ask for them is the same on both sides.
+    let traced = trace("1");
+    assert_eq!(traced.status.code(), Some(0), "{}", String::from_utf8_lossy(&traced.stderr));
+    target.kill().unwrap();
+    target.wait().unwrap();
+}
+
 /// Nothing of the maps stays in the process, however weir ends.
 #[test]
 fn a_process_has_nothing_of_the_maps_when_weir_is_gone() {
