@@ -195,8 +195,7 @@ impl MapSpec {
 
     /// `map_flags` as a kernel is given them: without weir's own, which change nothing of what a program means.
     pub fn kernel_flags(&self) -> u32 {
-        let own = if self.has_rings_per_cpu() { flag::RING_PER_CPU } else { flag::IN_KERNEL };
-        self.flags & !own
+        self.flags & !((flag::RING_PER_CPU | flag::IN_KERNEL) & taken(self.kind))
     }
 
     /// True if one of `flags` is set.
