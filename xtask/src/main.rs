@@ -1,9 +1,10 @@
 //! xtask: the development commands, run as `cargo xtask NAME`.
 //!
 //! `demo` traces a real program, `test` runs everything, `bench` measures weir
-//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times, `vmtest` boots another kernel. What a bench or a soak starts
-//! ends with it, however that ends (`supervise`). Uses no crate of the workspace outside of its tests, so that it builds and reports even
-//! while one of them does not.
+//! beside its peers, `fuzz` feeds its readers with hostile bytes, `soak` repeats a cycle many times, `vmtest` boots another kernel, in
+//! which `vmbench` counts instructions and `vmtools` runs bpftrace's tools. What a bench or a soak starts
+//! ends with it, however that ends (`supervise`). Outside of its tests it uses of the
+//! workspace's crates `testkit` alone.
 
 #![forbid(unsafe_code)]
 

@@ -135,31 +135,6 @@ pub struct Callee<'a> {
     pub stack_bytes: u32,
 }
 
-/// Compiles with the default options.
-pub fn compile(module: &Module) -> Result<Compiled, CodegenError> {
-    compile_with(module, &Options::default())
-}
-
-/// Compiles `module`. The first thing that cannot be compiled is the error.
-pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, CodegenError> {
-    compile_calling(module, options, None)
-}
-
-impl fmt::Debug for Part<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Part").field("stack_bytes", &self.stack_bytes).finish_non_exhaustive()
-    }
-}
-
-/// Compiles `module`, whose clauses may call a program.
-pub fn compile_calling(
-    module: &Module,
-    options: &Options,
-    callee: Option<&Callee<'_>>,
-) -> Result<Compiled, CodegenError> {
-    compile_part(module, options, callee, &Part::WHOLE)
-}
-
 /// What one of several engines has of a module.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
@@ -174,6 +149,31 @@ pub struct Part<'a> {
 impl Part<'_> {
     /// All of it.
     pub const WHOLE: Part<'static> = Part { runs: &|_| true, shares: &|_| false, stack_bytes: 0 };
+}
+
+impl fmt::Debug for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").field("stack_bytes", &self.stack_bytes).finish_non_exhaustive()
+    }
+}
+
+/// Compiles with the default options.
+pub fn compile(module: &Module) -> Result<Compiled, CodegenError> {
+    compile_with(module, &Options::default())
+}
+
+/// Compiles `module`. The first thing that cannot be compiled is the error.
+pub fn compile_with(module: &Module, options: &Options) -> Result<Compiled, CodegenError> {
+    compile_calling(module, options, None)
+}
+
+/// Compiles `module`, whose clauses may call a program.
+pub fn compile_calling(
+    module: &Module,
+    options: &Options,
+    callee: Option<&Callee<'_>>,
+) -> Result<Compiled, CodegenError> {
+    compile_part(module, options, callee, &Part::WHOLE)
 }
 
 /// The same for one of several engines: the programs of functions that do not run there do nothing. Of one module
@@ -191,14 +191,8 @@ pub fn compile_part(
     }
     let ring_bytes = ring_bytes_needed(module, ring_bytes);
     let mut maps = Maps::of(module, &Options { ring_bytes, ..*options });
-    for (_, map) in maps
-        .specs
-        .iter_mut()
-        .take(module.schema.maps.len())
-        .enumerate()
-        .filter(|(map, _)| (part.shares)(*map))
-    {
-        map.flags |= flag::IN_KERNEL;
+    for map in (0..module.schema.maps.len()).filter(|map| (part.shares)(*map)) {
+        maps.specs[map].flags |= flag::IN_KERNEL;
     }
     if let Some(automata) =
         maps.automata.as_ref().filter(|all| all.contents.len() > limits::AUTOMATA_BYTES_MAX)

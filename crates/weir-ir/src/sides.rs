@@ -46,8 +46,12 @@ pub struct Conflict {
 
 impl Sides {
     /// Those of a module. `stands_in`: clauses at functions and static probes, by number, that run in the kernel at some of their places or at all.
-    /// `shares`: there are maps that both see.
-    pub fn of(module: &Module, stands_in: &BTreeMap<usize, Side>, shares: bool) -> Result<Sides, Conflict> {
+    /// `shares`: whether there are maps that both see, asked where one is needed.
+    pub fn of(
+        module: &Module,
+        stands_in: &BTreeMap<usize, Side>,
+        shares: &dyn Fn() -> bool,
+    ) -> Result<Sides, Conflict> {
         let by_number = |(number, function)| stands_in.get(&number).copied().or_else(|| side_of(function));
         let mut sides = Undecided {
             module,
@@ -107,7 +111,7 @@ fn uses(function: &Function) -> BTreeMap<usize, bool> {
 
 struct Undecided<'a> {
     module: &'a Module,
-    shares: bool,
+    shares: &'a dyn Fn() -> bool,
     /// Of each function.
     uses: Vec<BTreeMap<usize, bool>>,
     functions: Vec<Option<Side>>,
@@ -175,7 +179,7 @@ impl Undecided<'_> {
     }
 
     fn are_shared(&self, maps: &[usize]) -> bool {
-        self.shares && maps.iter().all(|map| is_shared(&self.module.schema.maps[*map]))
+        maps.iter().all(|map| is_shared(&self.module.schema.maps[*map])) && (self.shares)()
     }
 
     fn conflict(&self, map: usize) -> Conflict {

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use nix::libc;
-
 use weir_ebpf::insn::{class, jmp, pseudo};
 use weir_ebpf::map::Table;
 use weir_ebpf::{Insn, asm, helper};
@@ -40,7 +39,7 @@ pub struct Scalar {
 /// The maps of a program that processes have mapped.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tables {
-    /// The index of the array that they lie in, and the bytes of its value.
+    /// The index of the array that they lie in.
     pub array: u32,
     /// Bytes of its value.
     pub bytes: u64,

@@ -151,14 +151,14 @@ impl Segment {
         Segment::create_over(fd, None, layout, identity)
     }
 
-    /// `in_kernel`: memory of as many bytes as the layout has from `kernel_offset` on.
+    /// `in_kernel`: memory of [`SegmentLayout::kernel_bytes`].
     fn create_over(
         fd: OwnedFd,
         in_kernel: Option<OwnedFd>,
         layout: SegmentLayout,
         identity: &Identity,
     ) -> io::Result<Segment> {
-        if in_kernel.is_some() != (layout.kernel_offset < layout.bytes) {
+        if in_kernel.is_some() != (layout.kernel_bytes() > 0) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "maps in the kernel, and no memory of the kernel's",
@@ -209,8 +209,8 @@ impl Segment {
         Segment::create(fd, layout, identity)
     }
 
-    /// The same, where programs in the kernel see some of the maps: `in_kernel` is an array of theirs with one value, which may be mapped, of as many
-    /// bytes as the layout has from `kernel_offset` on.
+    /// The same, where programs in the kernel see some of the maps: `in_kernel` is an array of theirs with one value of [`SegmentLayout::kernel_bytes`],
+    /// which may be mapped.
     pub fn create_maps_with_kernel(
         layout: SegmentLayout,
         identity: &Identity,

@@ -5,7 +5,6 @@
 //! ([`both`](mod@crate::both)).
 
 use std::cell::RefCell;
-
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use anyhow::{Context as _, anyhow};
@@ -44,16 +43,14 @@ impl InKernel {
         let array =
             array.try_clone_to_owned().context("a descriptor of the maps").map_err(Failure::Machine)?;
         let layout = segment.layout();
-        let spec = array_of(layout);
         let shared = || layout.maps.iter().enumerate().filter(|(_, map)| map.is_in_kernel());
         let tables =
             shared().filter(|(_, map)| map.spec.kind.is_hash()).map(|(index, _)| segment.table(index));
         let scalars = shared()
             .filter(|(_, map)| map.spec.kind.is_array())
             .map(|(index, map)| Scalar { map: index as u32, offset: map.data_offset - layout.kernel_offset });
-        let bytes = layout.bytes - layout.kernel_offset;
-        let (tables, scalars) = (tables.collect(), scalars.collect());
-        let index = self.maps.append(Maps::adopt(spec, array)?);
+        let (bytes, tables, scalars) = (layout.kernel_bytes(), tables.collect(), scalars.collect());
+        let index = self.maps.append(Maps::adopt(array_of(bytes), array)?);
         self.maps.use_tables(Tables { array: index, bytes, tables, scalars });
         Ok(())
     }
@@ -75,9 +72,8 @@ impl InKernel {
     }
 }
 
-/// The array that lies over the end of the segment, where both sides see some of the maps.
-fn array_of(layout: &SegmentLayout) -> MapSpec {
-    let bytes = layout.bytes - layout.kernel_offset;
+/// The array of so many bytes that lies over the end of the segment, where both sides see some of the maps.
+fn array_of(bytes: u64) -> MapSpec {
     // LIMIT: `array` refuses more than fit.
     let spec = MapSpec::new(".in_kernel", MapKind::Array, 4, bytes as u32, 1);
     MapSpec { flags: flag::MMAPABLE, ..spec }
@@ -88,16 +84,16 @@ const ARRAY_BYTES_MAX: u64 = 1 << 29;
 
 /// Makes that array, where there is to be one.
 pub(crate) fn array(layout: &SegmentLayout) -> Result<Option<OwnedFd>, Failure> {
-    if layout.kernel_offset == layout.bytes {
+    let bytes = layout.kernel_bytes();
+    if bytes == 0 {
         return Ok(None);
     }
-    let bytes = layout.bytes - layout.kernel_offset;
     if bytes > ARRAY_BYTES_MAX {
         return Err(Failure::Refused(anyhow!(
             "the maps that processes and the kernel share need {bytes} bytes; the kernel lets programs reach {ARRAY_BYTES_MAX}: set a lower max_map_keys"
         )));
     }
-    let maps = Maps::create(&[array_of(layout)])?;
+    let maps = Maps::create(&[array_of(bytes)])?;
     let array = maps.fd(0).as_fd().try_clone_to_owned();
     Ok(Some(array.context("a descriptor of the maps").map_err(Failure::Machine)?))
 }

@@ -168,7 +168,7 @@ impl Given {
     /// Which clauses are the kernel's, where it has both kinds.
     fn sides(&self, module: &Module) -> Result<Option<Sides>, Failure> {
         let sides =
-            self.is_split.then(|| Sides::of(module, &self.stands_in, weir_kernel::shares_maps())).transpose();
+            self.is_split.then(|| Sides::of(module, &self.stands_in, &weir_kernel::shares_maps)).transpose();
         // It had sides before, whatever process it is compiled for.
         sides.map_err(|Conflict { map }| Failure::Bug(anyhow!("{map} is needed on both sides")))
     }

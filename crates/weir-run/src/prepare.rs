@@ -152,7 +152,7 @@ impl Given {
     fn split(&mut self, subjects: &Subjects, notices: &Notices) -> Result<(), Failure> {
         // It is compiled again for how it is to run, and what it warns of is said then.
         let Ok((_, _, module)) = first(self, subjects, &Notices::ignored()) else { return Ok(()) };
-        match Sides::of(&module, &BTreeMap::new(), weir_kernel::shares_maps()) {
+        match Sides::of(&module, &BTreeMap::new(), &weir_kernel::shares_maps) {
             Ok(_) => {
                 kernel::refuse_of_half(&self.options)?;
                 (self.kernel, self.is_split) = (None, true);
@@ -262,7 +262,7 @@ impl Front {
         }
         let features = Features::of_kernel();
         let found = StandIns::of(&plan, features);
-        let conflict = Sides::of(&self.module, &found.sides, weir_kernel::shares_maps())
+        let conflict = Sides::of(&self.module, &found.sides, &weir_kernel::shares_maps)
             .err()
             .map(|Conflict { map }| map);
         // What only a pattern means is rather left out than that each hit of all else traps.

@@ -9,6 +9,7 @@
 
 use std::fmt::Write as _;
 
+use nix::libc;
 use weir_ebpf::btf::Argument;
 use weir_ebpf::helper;
 use weir_ebpf::map::Table;
@@ -20,7 +21,7 @@ const STEPS: u32 = 64;
 /// Attempts to take a node off a list or to give one back, which others do at the same time.
 const TRIES: u32 = 32;
 
-/// Bits of a link's word: see weir-rt's `c/hash.h`.
+/// Bits of a link's word, offsets and hash are those of weir-rt's `c/hash.h` and `c/weir.h`; its tests hold both to one model on one memory.
 const INDEX: u64 = 0x1ff_ffff;
 const DELETED: u64 = 1 << 25;
 const REPLACED: u64 = 1 << 26;
@@ -62,7 +63,7 @@ mod walk {
 
 /// Below r10, in a step.
 mod slot {
-    /// The node's link.
+    /// The link of a node that is replaced.
     pub(super) const WORD: u32 = 8;
     /// The word that a node is marked with.
     pub(super) const MARKED: u32 = 16;
@@ -94,18 +95,14 @@ pub(super) fn of(tables: &Tables, wanted: &[(usize, Operation)]) -> Functions {
         let function = |name: &str| Function { table, number, name: format!("t{number}_{name}") };
         let key = Argument::Memory { bytes: table.key_bytes };
         for operation in &operations {
-            let name = caller(number, *operation);
-            let (called, body, arguments) = match operation {
-                Operation::Lookup => (function("find"), function("find").walk(1, 0), vec![key]),
-                Operation::Update => {
-                    let value = Argument::Memory { bytes: 8 };
-                    (function("put"), function("put").walk(3, -16), vec![key, value, Argument::Number])
-                }
-                Operation::Delete => (function("remove"), function("remove").walk(1, -16), vec![key]),
+            let (called, name) = (function(called_name(*operation)), caller(number, *operation));
+            let arguments = match operation {
+                Operation::Lookup | Operation::Delete => vec![key],
+                Operation::Update => vec![key, Argument::Memory { bytes: 8 }, Argument::Number],
             };
             callers += &Function { name, ..called.clone() }.caller(*operation, &called.name);
             steps += &called.step(*operation);
-            add(&called.name, body, arguments);
+            add(&called.name, called.walk(*operation), arguments);
         }
         if !operations.is_empty() {
             let function = function("release");
@@ -133,6 +130,27 @@ fn caller(table: usize, operation: Operation) -> String {
     format!("t{table}_{operation}")
 }
 
+/// The global function that it calls, without the number of the table.
+fn called_name(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Lookup => "find",
+        Operation::Update => "put",
+        Operation::Delete => "remove",
+    }
+}
+
+/// Where a look at a node leads that is not the one.
+struct Otherwise<'a> {
+    /// It is none of the table's.
+    corrupt: &'a str,
+    /// The chain has changed.
+    changed: &'a str,
+    /// It is marked.
+    gone: &'a str,
+    /// It has another key.
+    next: &'a str,
+}
+
 #[derive(Clone)]
 struct Function<'a> {
     table: &'a Table,
@@ -156,73 +174,80 @@ impl Function<'_> {
         }
     }
 
-    /// Has steps taken until one is the last. r1: the key; of a put also r2: the value, r3: 1 if the key is not to be there. What the last step came to;
-    /// `gave_up` if there was none.
-    fn walk(&self, arguments: u32, gave_up: i32) -> String {
+    /// Has steps taken until one is the last. r1: the key; of an update also r2: the value, r3: 1 if the key is not to be there. What the last step came
+    /// to: of a look-up the index of the node and one, or 0; else 0 or an error.
+    fn walk(&self, operation: Operation) -> String {
         let Function { name, number, .. } = self;
-        let is_put = arguments == 3;
         let slot = |at: u32| walk::BYTES - at;
-        let mut text =
-            format!("if r1 == 0 goto {name}_null\nr6 = r1\n*(u64 *)(r10 - {}) = r1\n", slot(walk::KEY));
-        if is_put {
-            let _ = write!(
-                text,
-                "if r2 == 0 goto {name}_null\n*(u64 *)(r10 - {}) = r2\n*(u64 *)(r10 - {}) = r3\n",
-                slot(walk::VALUE),
-                slot(walk::FLAGS)
-            );
-        } else {
-            let _ = write!(text, "r1 = 0\n*(u64 *)(r10 - {}) = r1\n", slot(walk::VALUE));
-            let _ = writeln!(text, "*(u64 *)(r10 - {}) = r1", slot(walk::FLAGS));
+        let gave_up = if operation == Operation::Lookup { 0 } else { -libc::EBUSY };
+        let (mut arguments, mut first, mut taken) = (String::new(), String::new(), String::new());
+        // Programs count themselves what an update did not do.
+        let mut counted = self.count(at::CONTENDED);
+        match operation {
+            Operation::Lookup => first = self.find_first(),
+            Operation::Delete => {}
+            Operation::Update => {
+                arguments = format!(
+                    "if r2 == 0 goto {name}_null\n*(u64 *)(r10 - {}) = r2\n*(u64 *)(r10 - {}) = r3\n",
+                    slot(walk::VALUE),
+                    slot(walk::FLAGS)
+                );
+                // A node that was taken in vain: the key was there after all.
+                taken = format!(
+                    "r1 = *(u64 *)(r10 - {})\nif r1 == 0 goto {name}_exit\nr2 = 0\ncall t{number}_release\n{name}_exit:\n",
+                    slot(walk::NEW)
+                );
+                counted.clear();
+            }
         }
-        text += &self.hash();
-        let _ = writeln!(text, "*(u64 *)(r10 - {}) = r0", slot(walk::HASH));
-        if !is_put && gave_up == 0 {
-            text += &self.find_first();
-        }
-        text += "r1 = 0\n";
-        for at in [walk::LINK, walk::WORD, walk::HEAD, walk::IS_HEAD, walk::IS_DONE, walk::RESULT, walk::NEW]
-        {
-            let _ = writeln!(text, "*(u64 *)(r10 - {}) = r1", slot(at));
-        }
-        let _ = write!(
-            text,
-            "r1 = {STEPS}\nr2 = {name}_step ll\nr3 = r10\nr3 += -{}\nr4 = 0\ncall {}\n\
-             r7 = *(u64 *)(r10 - {})\nr1 = *(u64 *)(r10 - {})\nif r1 != 0 goto {name}_walked\n{contended}r7 = {gave_up}\n\
-             {name}_walked:\n",
-            walk::BYTES,
-            helper::LOOP,
-            slot(walk::RESULT),
-            slot(walk::IS_DONE),
-            // Programs count what an update did not do.
-            contended = if is_put { String::new() } else { self.count(at::CONTENDED) },
-        );
-        if is_put {
-            // It was taken in vain: the key was there after all.
-            let _ = write!(
-                text,
-                "r1 = *(u64 *)(r10 - {})\nif r1 == 0 goto {name}_exit\nr2 = 0\ncall t{number}_release\n{name}_exit:\n",
-                slot(walk::NEW)
-            );
-        }
-        text + &format!("r0 = r7\nexit\n{name}_null:\nr0 = {gave_up}\nexit\n")
+        let zeroed =
+            [walk::LINK, walk::WORD, walk::HEAD, walk::IS_HEAD, walk::IS_DONE, walk::RESULT, walk::NEW];
+        let zeroed: String =
+            zeroed.iter().map(|at| format!("*(u64 *)(r10 - {}) = r1\n", slot(*at))).collect();
+        format!(
+            "if r1 == 0 goto {name}_null\nr6 = r1\n*(u64 *)(r10 - {KEY}) = r1\n{arguments}\
+             {hash}*(u64 *)(r10 - {HASH}) = r0\n{first}r1 = 0\n{zeroed}\
+             r1 = {STEPS}\nr2 = {name}_step ll\nr3 = r10\nr3 += -{BYTES}\nr4 = 0\ncall {LOOP}\n\
+             r7 = *(u64 *)(r10 - {RESULT})\nr1 = *(u64 *)(r10 - {IS_DONE})\nif r1 != 0 goto {name}_walked\n{counted}r7 = {gave_up}\n\
+             {name}_walked:\n{taken}r0 = r7\nexit\n\
+             {name}_null:\nr0 = {gave_up}\nexit\n",
+            KEY = slot(walk::KEY),
+            HASH = slot(walk::HASH),
+            RESULT = slot(walk::RESULT),
+            IS_DONE = slot(walk::IS_DONE),
+            BYTES = walk::BYTES,
+            LOOP = helper::LOOP,
+            hash = self.hash(),
+        )
     }
 
     /// A look-up whose key is the first one of its chain, as most are, or whose chain is empty: it needs no walk (7 ns instead of 12). r0: the hash.
     fn find_first(&self) -> String {
-        let Function { name, table, .. } = self;
+        let Function { name, .. } = self;
         format!(
-            "r0 &= {mask}\nr0 <<= 3\nr7 = {buckets}\nr7 += r0\nr8 = *(u64 *)(r7 + 0)\nr0 = r8\nr0 &= {INDEX}\nif r0 == 0 goto {name}_exit\n\
-             r3 = r0\n{node}r2 = *(u64 *)(r9 + 0)\nr1 = *(u64 *)(r7 + 0)\nif r1 != r8 goto {name}_walk\n\
-             r1 = r2\nr1 &= {marks}\nif r1 != 0 goto {name}_walk\n{compared}\
-             r3 = *(u64 *)(r9 + 0)\nif r3 != r2 goto {name}_walk\n\
+            "{bucket}r8 = *(u64 *)(r7 + 0)\nr0 = r8\nr0 &= {INDEX}\nif r0 == 0 goto {name}_exit\n\
+             {look}\
              {name}_exit:\nexit\n\
              {name}_walk:\n",
-            mask = table.bucket_mask,
-            buckets = address(table.buckets),
-            node = self.node("r9", "r3", "walk"),
+            bucket = self.bucket("r7", "r0"),
+            look =
+                self.look("r6", &Otherwise { corrupt: "walk", changed: "walk", gone: "walk", next: "walk" }),
+        )
+    }
+
+    /// Goes on if the node that r8 leads to, which is not 0 and was read at r7, has the key at this address and is in its chain: it is in r9 then, and
+    /// its link in r2. r0, r6 and r7 stay.
+    fn look(&self, key: &str, otherwise: &Otherwise<'_>) -> String {
+        let name = &self.name;
+        let Otherwise { corrupt, changed, gone, next } = otherwise;
+        format!(
+            "r3 = r8\nr3 &= {INDEX}\n{node}r2 = *(u64 *)(r9 + 0)\n\
+             r1 = *(u64 *)(r7 + 0)\nif r1 != r8 goto {name}_{changed}\n\
+             r1 = r2\nr1 &= {marks}\nif r1 != 0 goto {name}_{gone}\n{compared}\
+             r3 = *(u64 *)(r9 + 0)\nif r3 != r2 goto {name}_{changed}\n",
+            node = self.node("r9", "r3", corrupt),
             marks = DELETED | REPLACED,
-            compared = self.compare("r6", "walk"),
+            compared = self.compare(key, next),
         )
     }
 
@@ -244,27 +269,22 @@ impl Function<'_> {
         let (found, absent) = match operation {
             Operation::Lookup => (format!("r1 = r8\nr1 &= {INDEX}\ngoto {name}_done\n"), done(name, 0)),
             Operation::Update => (self.replace(), self.insert()),
-            Operation::Delete => (self.remove(), done(name, -2)),
+            Operation::Delete => (self.remove(), done(name, -libc::ENOENT)),
         };
         format!(
             "{name}_step:\n\
              r6 = r2\nr8 = *(u64 *)(r6 + {WORD})\nr1 = *(u64 *)(r6 + {LINK})\nif r1 != 0 goto {name}_go\n\
-             r2 = *(u64 *)(r6 + {HASH})\nr2 &= {mask}\nr2 <<= 3\nr7 = {buckets}\nr7 += r2\nr2 += {buckets_offset}\n\
+             r2 = *(u64 *)(r6 + {HASH})\n{bucket}r2 += {buckets_offset}\n\
              r8 = *(u64 *)(r7 + 0)\n*(u64 *)(r6 + {LINK}) = r2\n*(u64 *)(r6 + {HEAD}) = r8\n*(u64 *)(r6 + {WORD}) = r8\n\
              r1 = 1\n*(u64 *)(r6 + {IS_HEAD}) = r1\ngoto {name}_here\n\
              {name}_go:\n\
              if r1 > {last_link} goto {name}_corrupt\nr1 >>= 3\nr1 <<= 3\nr7 = {array}\nr7 += r1\n\
              {name}_here:\n\
-             r3 = r8\nr3 &= {INDEX}\nif r3 == 0 goto {name}_end\n\
-             {node}\
-             r2 = *(u64 *)(r9 + 0)\n*(u64 *)(r10 - {NODE_WORD}) = r2\n\
-             r1 = *(u64 *)(r7 + 0)\nif r1 != r8 goto {name}_again\n\
-             r1 = r2\nr1 &= {marks}\nif r1 != 0 goto {name}_gone\n\
-             r1 = r3\nr5 = *(u64 *)(r6 + {KEY})\n{compared}\
-             r3 = *(u64 *)(r9 + 0)\nif r3 != r2 goto {name}_again\n\
-             {found}\
+             r3 = r8\nr3 &= {INDEX}\nif r3 == 0 goto {name}_end\nr5 = *(u64 *)(r6 + {KEY})\n\
+             {look}{found}\
              {name}_next:\n\
-             r1 += {nodes_offset}\n*(u64 *)(r6 + {LINK}) = r1\n*(u64 *)(r6 + {WORD}) = r2\n\
+             r1 = r8\nr1 &= {INDEX}\nr1 += -1\nr1 *= {node_stride}\nr1 += {nodes_offset}\n\
+             *(u64 *)(r6 + {LINK}) = r1\n*(u64 *)(r6 + {WORD}) = r2\n\
              r1 = 0\n*(u64 *)(r6 + {IS_HEAD}) = r1\nr0 = 0\nexit\n\
              {name}_gone:\n\
              ; A marked node: the walk takes it out of the chain, and goes on from the same link.\n\
@@ -272,7 +292,7 @@ impl Function<'_> {
              *(u64 *)(r6 + {WORD}) = r3\n\
              r1 = *(u64 *)(r6 + {IS_HEAD})\nif r1 == 0 goto {name}_passed\n*(u64 *)(r6 + {HEAD}) = r3\n\
              {name}_passed:\n\
-             r1 = r8\nr1 &= {INDEX}\nr2 = *(u64 *)(r10 - {NODE_WORD})\ncall t{number}_release\nr0 = 0\nexit\n\
+             r1 = r8\nr1 &= {INDEX}\ncall t{number}_release\nr0 = 0\nexit\n\
              {name}_end:\n\
              r3 = *(u64 *)(r7 + 0)\nif r3 != r8 goto {name}_again\n\
              {absent}\
@@ -287,16 +307,14 @@ impl Function<'_> {
             IS_HEAD = walk::IS_HEAD,
             RESULT = walk::RESULT,
             IS_DONE = walk::IS_DONE,
-            NODE_WORD = slot::WORD,
-            mask = table.bucket_mask,
-            buckets = address(table.buckets),
+            bucket = self.bucket("r7", "r2"),
             buckets_offset = table.buckets,
             nodes_offset = table.nodes,
+            node_stride = table.node_stride,
             last_link = table.nodes + u64::from(table.node_count) * u64::from(table.node_stride) - 8,
             array = address(0),
-            marks = DELETED | REPLACED,
-            node = self.node("r9", "r3", "corrupt"),
-            compared = self.compare("r5", "next"),
+            look = self
+                .look("r5", &Otherwise { corrupt: "corrupt", changed: "again", gone: "gone", next: "next" }),
             past = link_to("r3", "r2"),
             corrupt = self.count(at::CORRUPT),
         )
@@ -320,7 +338,7 @@ impl Function<'_> {
     fn replace(&self) -> String {
         let Function { name, number, .. } = self;
         format!(
-            "r1 = *(u64 *)(r6 + {FLAGS})\nif r1 == 1 goto {name}_exists\n\
+            "*(u64 *)(r10 - {WORD}) = r2\nr1 = *(u64 *)(r6 + {FLAGS})\nif r1 == 1 goto {name}_exists\n\
              r1 = 1\ncall t{number}_take\nif r0 == 0 goto {name}_busy\n*(u64 *)(r10 - {SPARE}) = r0\n\
              r3 = r0\nr4 = *(u64 *)(r10 - {WORD})\n{fill}\
              r2 = *(u64 *)(r10 - {WORD})\nr1 = r2\nr3 = *(u64 *)(r10 - {SPARE})\n{marked}r1 |= {REPLACED}\n\
@@ -337,32 +355,31 @@ impl Function<'_> {
             marked = link_to("r1", "r3"),
             unlink = self.unlink(),
             done = done(name, 0),
-            exists = done(name, -17),
-            busy = done(name, -16),
+            exists = done(name, -libc::EEXIST),
+            busy = done(name, -libc::EBUSY),
         )
     }
 
     /// What an update does where the key is not.
     fn insert(&self) -> String {
-        let Function { name, number, table } = self;
+        let Function { name, number, .. } = self;
         format!(
             "r3 = *(u64 *)(r6 + {NEW})\nif r3 != 0 goto {name}_have\n\
              r1 = 0\ncall t{number}_take\nif r0 == 0 goto {name}_full\n*(u64 *)(r6 + {NEW}) = r0\nr3 = r0\n\
              {name}_have:\n\
              r4 = *(u64 *)(r6 + {HEAD})\n{fill}\
              r2 = *(u64 *)(r6 + {HEAD})\nr1 = r2\nr3 = *(u64 *)(r6 + {NEW})\n{linked}\
-             r4 = *(u64 *)(r6 + {HASH})\nr4 &= {mask}\nr4 <<= 3\nr5 = {buckets}\nr5 += r4\n\
+             r4 = *(u64 *)(r6 + {HASH})\n{bucket}\
              r0 = r2\nr0 = cmpxchg_64(r5 + 0x0, r0, r1)\nif r0 != r2 goto {name}_again\n\
              r1 = 0\n*(u64 *)(r6 + {NEW}) = r1\ngoto {name}_done\n\
              {name}_full:\n{full}",
             NEW = walk::NEW,
             HEAD = walk::HEAD,
             HASH = walk::HASH,
-            mask = table.bucket_mask,
-            buckets = address(table.buckets),
+            bucket = self.bucket("r5", "r4"),
             fill = self.fill(),
             linked = link_to("r1", "r3"),
-            full = done(name, -7),
+            full = done(name, -libc::E2BIG),
         )
     }
 
@@ -459,7 +476,7 @@ impl Function<'_> {
              r6 = {spare}\nr7 = {fresh_spare}\nr8 = {max_entries}\nr9 = {spare_nodes}\n\
              {name}_begin:\nr1 = {TRIES}\n*(u64 *)(r10 - 8) = r1\n\
              {name}_again:\n\
-             r1 = *(u64 *)(r10 - 8)\nif r1 == 0 goto {name}_lost\nr1 += -1\n*(u64 *)(r10 - 8) = r1\n\
+             r1 = *(u64 *)(r10 - 8)\nif r1 == 0 goto {name}_none\nr1 += -1\n*(u64 *)(r10 - 8) = r1\n\
              r2 = *(u64 *)(r6 + 0)\nr3 = r2\nr3 &= {INDEX}\nr1 = r3\nif r3 == 0 goto {name}_fresh\n\
              {node}\
              r4 = *(u64 *)(r5 + 0)\nr5 = r2\n{past}r0 = r2\nr0 = cmpxchg_64(r6 + 0x0, r0, r5)\nif r0 != r2 goto {name}_again\n\
@@ -471,7 +488,6 @@ impl Function<'_> {
              ; Others took the last ones meanwhile: whoever sees the count higher than that takes none either.\n\
              {name}_too_many:\nr2 = -1\nlock *(u64 *)(r7 + 0) += r2\nr0 = 0\nexit\n\
              {name}_corrupt:\n{corrupt}r0 = 0\nexit\n\
-             {name}_lost:\n\
              {name}_none:\nr0 = 0\nexit\n",
             free = address(table.control + at::FREE),
             fresh = address(table.control + at::FRESH),
@@ -483,6 +499,12 @@ impl Function<'_> {
             past = link_to("r5", "r4"),
             corrupt = self.count(at::CORRUPT),
         )
+    }
+
+    /// The head of the chain of the hash in `hash`, which becomes the head's offset from the first one.
+    fn bucket(&self, to: &str, hash: &str) -> String {
+        let Table { buckets, bucket_mask, .. } = *self.table;
+        format!("{hash} &= {bucket_mask}\n{hash} <<= 3\n{to} = {}\n{to} += {hash}\n", address(buckets))
     }
 
     /// The address of the node whose index and one is in `index`, which is changed; at `out_of_bounds` where there is none.

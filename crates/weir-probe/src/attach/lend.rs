@@ -31,13 +31,13 @@ use crate::refusal::Error;
 
 /// Maps `maps` into the target; the address there.
 pub(crate) fn lend(target: &Target, remote: &mut Borrowed, maps: &Segment) -> Result<u64, Error> {
-    let (bytes, kernel_offset) = (maps.layout().bytes, maps.layout().kernel_offset);
-    let address = map(target, remote, maps.fd(), (0, bytes))?;
+    let layout = maps.layout();
+    let address = map(target, remote, maps.fd(), (0, layout.bytes))?;
     if let Some(in_kernel) = maps.in_kernel() {
-        let place = (address + kernel_offset, bytes - kernel_offset);
+        let place = (address + layout.kernel_offset, layout.kernel_bytes());
         if let Err(error) = map(target, remote, in_kernel, place) {
             // It has failed already; the next weir takes out what stays.
-            let _ = remote.call("munmap", libc::SYS_munmap, [address, bytes, 0, 0, 0, 0]);
+            let _ = remote.call("munmap", libc::SYS_munmap, [address, layout.bytes, 0, 0, 0, 0]);
             return Err(error);
         }
     }

@@ -207,6 +207,13 @@ impl SegmentLayout {
     }
 }
 
+impl SegmentLayout {
+    /// Bytes of maps that programs in the kernel see too.
+    pub fn kernel_bytes(&self) -> u64 {
+        self.bytes - self.kernel_offset
+    }
+}
+
 impl MapLayout {
     /// The lane that code without a CPU of its own changes, with `lock`. Where lanes are claimed: of nobody.
     pub fn shared_lane(&self) -> u32 {

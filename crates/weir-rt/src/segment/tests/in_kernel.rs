@@ -89,7 +89,7 @@ impl Shared {
             |flags| MapSpec { flags, ..MapSpec::new("@t", MapKind::Hash, 8 * key_words as u32, 8, entries) };
         let layout =
             SegmentLayout::plan(&[spec(flag::IN_KERNEL)], CPUS).expect("the layout is within bounds");
-        let bytes = layout.bytes - layout.kernel_offset;
+        let bytes = layout.kernel_bytes();
         let array = MapSpec {
             flags: flag::MMAPABLE,
             ..MapSpec::new(".in_kernel", MapKind::Array, 4, bytes as u32, 1)

@@ -384,7 +384,7 @@ fn sides_with(stands_in: &[(usize, Side)], text: &str, wanted: Result<(&str, &st
     let (module, _) =
         weir_script::compile(&source(text), &options, &Kernel).unwrap_or_else(|faults| panic!("{faults:?}"));
     let stands_in = stands_in.iter().copied().collect();
-    let found = Sides::of(&module, &stands_in, true).map(|Sides { in_kernel, in_processes, maps }| {
+    let found = Sides::of(&module, &stands_in, &|| true).map(|Sides { in_kernel, in_processes, maps }| {
         let functions = in_kernel.iter().zip(&in_processes).map(|is_in| match is_in {
             (true, true) => 'b',
             (true, false) => 'k',
@@ -440,7 +440,7 @@ fn both_sides_see_maps_of_single_words_and_maps_without_keys() {
     let options = Options { kernel: weir_script::Kernel::Runs, ..Options::default() };
     let text = "kprobe:f { @a = 1; } uprobe:libc:malloc { @b = @a; }";
     let (module, _) = weir_script::compile(&source(text), &options, &Kernel).unwrap();
-    assert_eq!(Sides::of(&module, &[].into(), false).unwrap_err().map, "@a", "an old kernel");
+    assert_eq!(Sides::of(&module, &[].into(), &|| false).unwrap_err().map, "@a", "an old kernel");
     let check = |write: &str, read: &str, wanted| {
         sides(&format!("kprobe:f {{ {write} }} uprobe:libc:malloc {{ {read} }}"), wanted);
     };
