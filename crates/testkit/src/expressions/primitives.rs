@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::arithmetic::{self, number};
 use super::{
-    ARCNET, ATM, BROADCAST, CHAIN, Capabilities, GENEVE, ISO, LLC, MAC, MPLS, PFLOG, PPPOE, SS7, TYPES, V4,
-    V6, VLAN, WLAN,
+    ARCNET, ATM, BROADCAST, CHAIN, Capabilities, FRAMES, GENEVE, ISO, LLC, MAC, MPLS, PFLOG, PPPOE, SS7,
+    TYPES, V4, V6, VLAN, WLAN,
 };
 use crate::packets::pools;
 use crate::random::Source;
@@ -47,7 +47,7 @@ pub(super) fn mild(source: &mut Source, has: Capabilities) -> String {
 
 fn special(source: &mut Source, has: Capabilities) -> Option<String> {
     if has.has(WLAN) {
-        Some(wlan(source))
+        Some(wlan(source, has))
     } else if has.has(PFLOG) {
         Some(pflog(source))
     } else if has.has(ATM) {
@@ -307,7 +307,7 @@ fn inherited(source: &mut Source, has: Capabilities) -> String {
     }
 }
 
-fn wlan(source: &mut Source) -> String {
+fn wlan(source: &mut Source, has: Capabilities) -> String {
     let mgt = [
         "assoc-req",
         "assoc-resp",
@@ -332,13 +332,13 @@ fn wlan(source: &mut Source) -> String {
         "qos",
         "qos-cf-poll",
     ];
-    match source.below(9) {
+    match if has.has(FRAMES) { source.below(9) } else { source.below(2) } {
         0 | 1 => {
             let address =
                 source.pick(&["addr1", "addr2", "addr3", "addr4", "ra", "ta", "address1", "address4"]);
             format!("wlan {address} {}", mac(source))
         }
-        2 => format!("type {}", source.pick(&["mgt", "ctl", "data", "0", "1", "2"])),
+        2 => format!("type {}", source.pick(&["mgt", "ctl", "data", "0", "4", "8"])),
         3 => format!("type mgt subtype {}", source.pick(&mgt)),
         4 => format!("type ctl subtype {}", source.pick(&ctl)),
         5 => format!("wlan type data subtype {}", source.pick(&data)),
@@ -346,7 +346,7 @@ fn wlan(source: &mut Source) -> String {
             let (mgt, ctl, data) = (source.pick(&mgt), source.pick(&ctl), source.pick(&data));
             format!("subtype {}", source.pick(&[mgt, ctl, data]))
         }
-        7 => format!("type {} subtype {}", source.below(3), number(source, 16)),
+        7 => format!("type {} subtype {}", 4 * source.below(3), 16 * source.below(16)),
         _ => format!("dir {}", source.pick(&["nods", "tods", "fromds", "dstods", "0", "3"])),
     }
 }
