@@ -1,0 +1,3 @@
+//! weir-cbpf from outside, by its public interface: one program, a module for each subject.
+
+mod text;
