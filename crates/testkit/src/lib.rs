@@ -18,6 +18,7 @@ pub mod paths;
 pub mod qemu;
 pub mod random;
 pub mod skip;
+pub mod socket_filter;
 pub mod stranger;
 pub mod target;
 pub mod terminal;

@@ -203,7 +203,7 @@ fn store(from: u8, slot: u32) -> Ebpf {
 
 fn called(id: HelperId) -> Vec<Ebpf> {
     let opcode = ebpf::class::JMP | ebpf::jmp::CALL;
-    vec![Ebpf { opcode, imm: id as i32, ..Ebpf::default() }, register(ALU, MOV, A, 0)]
+    vec![Ebpf { opcode, imm: id, ..Ebpf::default() }, register(ALU, MOV, A, 0)]
 }
 
 fn exit() -> Ebpf {

@@ -42,7 +42,7 @@ fn disassembly(cursor: &mut Cursor<'_>) -> Result<Vec<Insn>, Error> {
     }
 }
 
-/// `(000) jeq      #0x800           jt 2	jf 12`
+/// `(000) jeq      #0x800           jt 2 jf 12`
 fn line(cursor: &mut Cursor<'_>, at: usize) -> Result<Insn, Error> {
     cursor.expect("(")?;
     cursor.number("the number of this instruction", at as i64, at as i64)?;
@@ -92,11 +92,8 @@ fn operand(cursor: &mut Cursor<'_>) -> Result<(Operand, u32), Error> {
         Ok((Operand::Hex, word(cursor)?))
     } else if cursor.take("M[") {
         closed(cursor, Operand::Memory, "]")
-    } else if cursor.take("[x") {
-        cursor.expect("+")?;
-        closed(cursor, Operand::Indexed, "]")
     } else if cursor.take("[") {
-        absolute(cursor)
+        packet_offset(cursor)
     } else if cursor.take("4*([") {
         closed(cursor, Operand::HeaderLength, "]&0xf)")
     } else if cursor.take("x") {
@@ -112,12 +109,16 @@ fn closed(cursor: &mut Cursor<'_>, operand: Operand, end: &str) -> Result<(Opera
     Ok((operand, k))
 }
 
-/// A number, or the name of an ancillary load.
-fn absolute(cursor: &mut Cursor<'_>) -> Result<(Operand, u32), Error> {
+/// `[12]`, `[vlanp]` or `[x + 14]`, behind the bracket.
+fn packet_offset(cursor: &mut Cursor<'_>) -> Result<(Operand, u32), Error> {
     for row in ancillary::ALL {
         if cursor.take(&format!("{}]", row.name)) {
             return Ok((Operand::Absolute, ancillary::BASE + row.offset));
         }
+    }
+    if cursor.take("x") {
+        cursor.expect("+")?;
+        return closed(cursor, Operand::Indexed, "]");
     }
     closed(cursor, Operand::Absolute, "]")
 }
