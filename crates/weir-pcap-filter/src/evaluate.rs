@@ -82,12 +82,12 @@ impl Machine<'_> {
 
     /// Follows the headers. A chain that comes back to where it was never ends in libpcap, and is rejected here.
     fn chain(&self, chain: Chain) -> Result<bool, Rejected> {
-        let header = u64::from(chain.header);
-        let at = |offset: u32, more: u32| header + u64::from(offset) + u64::from(more);
+        let fixed = |offset: u32| u64::from(chain.header.wrapping_add(offset));
+        let at = |offset: u32, more: u32| u64::from(offset) + fixed(more);
         let (mut next, mut offset) = if chain.is_ipv6 {
-            (self.load(at(6, 0), 1)?, 40)
+            (self.load(fixed(6), 1)?, 40)
         } else {
-            (self.load(at(9, 0), 1)?, 4 * (self.load(at(0, 0), 1)? & 0xf))
+            (self.load(fixed(9), 1)?, 4 * (self.load(fixed(0), 1)? & 0xf))
         };
         for _ in 0..crate::limits::CHAIN_STEPS_MAX {
             if next == chain.protocol || next == 59 {

@@ -138,7 +138,7 @@ fn value(text: &str) -> Result<u32, String> {
     value.ok_or_else(|| format!("`{text}` has more than 32 bits"))
 }
 
-/// Two to four numbers with dots. Those that are no decimal number up to 255 stand as `u32::MAX`.
+/// Two to four numbers with dots. Those that are not decimal stand as `u32::MAX`.
 fn dotted(rest: &str) -> Option<(Token, usize)> {
     let bytes = rest.as_bytes();
     let mut parts = Vec::new();
@@ -149,8 +149,7 @@ fn dotted(rest: &str) -> Option<(Token, usize)> {
         if length == 0 {
             break;
         }
-        let part = rest[at..at + length].parse().ok().filter(|part| *part <= 255);
-        parts.push(part.unwrap_or(u32::MAX));
+        parts.push(rest[at..at + length].parse().unwrap_or(u32::MAX));
         end = at + length;
         if bytes.get(end) != Some(&b'.') {
             break;
@@ -231,8 +230,9 @@ fn escaped(rest: &str) -> Option<(Token, usize)> {
 fn arcnet(rest: &str) -> Option<(Token, usize)> {
     let digits = rest.strip_prefix('$')?;
     let length = digits.bytes().take(2).take_while(u8::is_ascii_hexdigit).count();
-    let value = u8::from_str_radix(&digits[..length], 16).ok()?;
-    Some((Token::Arcnet(value), length + 1))
+    let first = u8::from_str_radix(digits.get(..length.min(1))?, 16).ok()?;
+    // libpcap takes the `$` for a digit, whose value has 0xd in its low half, and does not come to the second one.
+    Some((Token::Arcnet(0xd0 | first), length + 1))
 }
 
 fn sign(rest: &str) -> Option<(Token, usize)> {

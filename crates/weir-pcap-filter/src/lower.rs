@@ -45,7 +45,7 @@ pub(crate) fn lower(expr: Option<&Expr>, options: &Options, names: &dyn Names) -
     })?;
     let mut lower = Lower { values, offsets, options, names, span: Span::new(0, 0), is_verbatim: false };
     let pred = expr.map(|expr| lower.expr(expr)).transpose()?;
-    let prelude = lower.offsets.prelude(&lower.values);
+    let prelude = lower.offsets.prelude();
     let is_verbatim = lower.is_verbatim || lower.offsets.is_verbatim();
     let guard = pred.is_some().then(|| lower.guard()).flatten();
     Ok(Lowered { values: lower.values, pred, prelude, guard, is_verbatim })

@@ -125,7 +125,8 @@ impl Lower<'_> {
             if parts.contains(&u32::MAX) {
                 return Err(self.error("malformed decnet address").with_hint("area and node: `decnet host 10.123`"));
             }
-            return self.decnet(parts[0] << 10 | parts[1], qualifiers.direction);
+            // 6 bits of area, and 10 of node.
+            return self.decnet((parts[0] & 0x3f) << 10 | parts[1] & 0x3ff, qualifiers.direction);
         }
         let (address, bits) = self.address(parts)?;
         match qualifiers.kind {
@@ -141,7 +142,7 @@ impl Lower<'_> {
 
     /// The address that begins with `parts`, and the bits that they are.
     fn address(&self, parts: &[u32]) -> Result<(u32, u32), Diagnostic> {
-        if parts.contains(&u32::MAX) {
+        if parts.iter().any(|part| *part > 255) {
             return Err(self.error("invalid IPv4 address").with_hint("its parts are decimal, and at most 255"));
         }
         let number = parts.iter().fold(0, |number, part| number << 8 | part);

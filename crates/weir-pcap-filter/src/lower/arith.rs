@@ -63,9 +63,8 @@ impl Lower<'_> {
                     right: right.value,
                     by_register: true,
                 };
-                let mut guards = left.guards;
-                guards.extend(right.guards);
-                Number { value: self.values.add(value), guards }
+                // libpcap forgets what the right side asks for.
+                Number { value: self.values.add(value), guards: left.guards }
             }
             Arith::Load { protocol, offset, bytes, span } => {
                 let index = self.number_of(offset)?;
@@ -107,6 +106,7 @@ impl Lower<'_> {
                     Base::Network
                 }
                 Carrier::Ip(_) | Carrier::Ipv4(_) if !matches!(protocol, Protocol::Ah | Protocol::Esp) => {
+                    guards.push(self.link_type(ethertype::IP.into())?);
                     guards.push(self.protocol(protocol)?);
                     guards.push(self.first_fragment());
                     Base::Transport4
@@ -134,5 +134,5 @@ impl Lower<'_> {
 
 /// Protocols whose bytes are counted from the network header on.
 fn is_network(protocol: Protocol) -> bool {
-    !matches!(protocol, Protocol::Iso | Protocol::Stp | Protocol::Ipx | Protocol::Netbeui)
+    !matches!(protocol, Protocol::Aarp | Protocol::Iso | Protocol::Stp | Protocol::Ipx | Protocol::Netbeui)
 }

@@ -2,7 +2,8 @@
 
 use super::offsets::{Base, Offset, is_wlan};
 use super::{Lower, Lowering};
-use crate::ir::{Pred, Width};
+use crate::ast::Operator;
+use crate::ir::{Comparison, Pred, Test, Value, ValueId, Width};
 use crate::link::LinkType;
 use crate::protocol::ethertype;
 
@@ -10,6 +11,11 @@ use crate::protocol::ethertype;
 const VLAN_MAX: u32 = 0x0fff;
 const LABEL_MAX: u32 = 0xf_ffff;
 const SESSION_MAX: u32 = 0xffff;
+
+/// RFC 8926: the UDP port, the largest network identifier, and the type of what carries Ethernet frames.
+const GENEVE_PORT: u32 = 6081;
+const VNI_MAX: u32 = 0xff_ffff;
+const TRANSPARENT_ETHERNET: u32 = 0x6558;
 
 impl Lower<'_> {
     fn at_most(&self, what: &str, number: Option<u32>, most: u32) -> Result<(), weir_source::Diagnostic> {
@@ -93,11 +99,77 @@ impl Lower<'_> {
         Ok(test)
     }
 
-    pub(super) fn geneve(&mut self, _vni: Option<u32>) -> Lowering {
-        Err(self.error("`geneve` is not compiled yet"))
+    /// Geneve over UDP (RFC 8926). What follows is in the frame or packet that it carries.
+    pub(super) fn geneve(&mut self, vni: Option<u32>) -> Lowering {
+        self.at_most("Geneve VNI", vni, VNI_MAX)?;
+        let outer = self.place(Base::Network);
+        let ipv4 = self.geneve_over(Base::Transport4, vni)?;
+        let ipv6 = self.geneve_over(Base::Transport6, vni)?;
+        // The transport header, from the network header's constant offset on.
+        let Some(behind4) = self.place(Base::Transport4).variable else { return Ok(ipv4.or(ipv6)) };
+        let behind6 = match outer.variable {
+            Some(length) => self.values.binary(Operator::Add, length, 40),
+            None => self.values.number(40),
+        };
+        let transport = self.select(&ipv4, behind4, behind6);
+        let header = self.values.binary(Operator::Add, transport, outer.constant.wrapping_add(8));
+        let kind_at = self.values.binary(Operator::Add, header, 2);
+        let words = self.values.add(Value::Load { base: Some(header), offset: 0, width: Width::Byte });
+        let words = self.values.binary(Operator::And, words, 0x3f);
+        let bytes = self.values.binary(Operator::Mul, words, 4);
+        let left = self.values.binary(Operator::Add, bytes, 8);
+        let end = Value::Binary { operator: Operator::Add, left, right: header, by_register: true };
+        let end = self.values.add(end);
+        let left = self.values.add(Value::Load { base: Some(header), offset: 2, width: Width::Half });
+        let right = self.values.number(TRANSPARENT_ETHERNET);
+        let is_ethernet = Test { comparison: Comparison::Eq, left, right, by_register: false };
+        let mut in_ethernet = |bytes, otherwise| {
+            let then = self.values.binary(Operator::Add, end, bytes);
+            self.values.add(Value::If { test: is_ethernet, then, otherwise })
+        };
+        let link_type = in_ethernet(12, kind_at);
+        let payload = in_ethernet(14, end);
+        let at = |variable| Offset { variable: Some(variable), constant: 0 };
+        let offsets = &mut self.offsets;
+        offsets.outer_link = offsets.link;
+        offsets.outer_header = offsets.header;
+        offsets.link = LinkType::EN10MB;
+        offsets.header = at(end);
+        offsets.link_type = Some(at(link_type));
+        offsets.payload = at(payload);
+        offsets.network = 0;
+        offsets.is_geneve = true;
+        // The header is read here, even if nothing asks for what it carries.
+        let zero = self.values.number(0);
+        let read = |left| Pred::Test(Test { comparison: Comparison::Ge, left, right: zero, by_register: false });
+        Ok(Pred::And(vec![ipv4.or(ipv6), read(words), read(left)]))
     }
 
+    fn geneve_over(&mut self, transport: Base, vni: Option<u32>) -> Lowering {
+        let mut all = vec![self.udp_to(transport, GENEVE_PORT)?];
+        all.push(self.masked_equal(transport, 8, Width::Byte, 0xc0, 0));
+        if let Some(vni) = vni {
+            all.push(self.masked_equal(transport, 12, Width::Word, VNI_MAX << 8, vni << 8));
+        }
+        Ok(Pred::And(all))
+    }
+
+    /// Behind Geneve: an Ethernet header is there.
     pub(super) fn geneve_is_ethernet(&mut self) -> Pred {
-        self.always()
+        let (header, payload) = (self.offsets.header.variable, self.offsets.payload.variable);
+        let (Some(left), Some(right)) = (header, payload) else { return self.always() };
+        Pred::Test(Test { comparison: Comparison::Eq, left, right, by_register: true }).not()
+    }
+
+    /// The value that is `then` where `pred` holds, and `otherwise` where not.
+    fn select(&mut self, pred: &Pred, then: ValueId, otherwise: ValueId) -> ValueId {
+        match pred {
+            Pred::Test(test) => self.values.add(Value::If { test: *test, then, otherwise }),
+            Pred::Not(inner) => self.select(inner, otherwise, then),
+            Pred::And(parts) => parts.iter().rev().fold(then, |then, part| self.select(part, then, otherwise)),
+            Pred::Or(parts) => parts.iter().rev().fold(otherwise, |otherwise, part| self.select(part, then, otherwise)),
+            // A chain of headers stands in no test of a tunnel.
+            Pred::Chain(_) => otherwise,
+        }
     }
 }

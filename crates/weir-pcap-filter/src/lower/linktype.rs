@@ -43,8 +43,9 @@ impl Lower<'_> {
             LinkType::EN10MB | LinkType::NETANALYZER | LinkType::NETANALYZER_TRANSPARENT => {
                 let ethernet = self.ethernet_type(number);
                 match self.inside_outer_link() {
-                    Some(inside) => inside.and(ethernet),
-                    None => ethernet,
+                    // Geneve says itself what it carries, with the same numbers.
+                    Some(inside) if !self.offsets.is_geneve => inside.and(ethernet),
+                    _ => ethernet,
                 }
             }
             LinkType::C_HDLC | LinkType::HDLC => {

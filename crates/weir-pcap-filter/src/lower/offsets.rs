@@ -49,8 +49,10 @@ pub(super) struct Offsets {
     /// Behind a Geneve header.
     pub(super) is_geneve: bool,
     /// What was used of the lengths in the packet, which are computed first.
-    header_used: Option<ValueId>,
-    payload_used: Option<ValueId>,
+    header_length: Option<ValueId>,
+    payload_length: Option<ValueId>,
+    is_header_used: bool,
+    is_payload_used: bool,
     first: LinkType,
 }
 
@@ -82,30 +84,31 @@ impl Offsets {
             network_nosnap: layout.network_nosnap as u32,
             mpls_depth: 0,
             is_geneve: false,
-            header_used: None,
-            payload_used: None,
+            header_length,
+            payload_length,
+            is_header_used: false,
+            is_payload_used: false,
             first: link,
         })
     }
 
     /// The lengths that were used.
-    pub(super) fn prelude(&self, _values: &Values) -> Vec<ValueId> {
-        self.header_used.into_iter().chain(self.payload_used).collect()
+    pub(super) fn prelude(&self) -> Vec<ValueId> {
+        let header = self.header_length.filter(|_| self.is_header_used);
+        header.into_iter().chain(self.payload_length.filter(|_| self.is_payload_used)).collect()
     }
 
     /// libpcap computes these lengths with jumps, which its optimiser does not understand.
     pub(super) fn is_verbatim(&self) -> bool {
-        self.payload_used.is_some() && is_wlan(self.first)
-            || self.header_used.is_some() && self.first == LinkType::PRISM_HEADER
+        self.is_payload_used && is_wlan(self.first)
+            || self.is_header_used && self.first == LinkType::PRISM_HEADER
+            || self.is_geneve
     }
 
     fn using(&mut self, offset: Offset) -> Offset {
         if let Some(length) = offset.variable {
-            if self.header.variable == Some(length) || self.outer_header.variable == Some(length) {
-                self.header_used = Some(length);
-            } else if self.payload.variable == Some(length) {
-                self.payload_used = Some(length);
-            }
+            self.is_header_used |= self.header_length == Some(length);
+            self.is_payload_used |= self.payload_length == Some(length);
         }
         offset
     }

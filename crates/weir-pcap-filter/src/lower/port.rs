@@ -49,12 +49,8 @@ impl Lower<'_> {
             return Err(self.error(format!("unknown port in range `{name}`"))
                 .with_hint("a range is two numbers or services with `-`: `portrange 6000-6008`"));
         };
-        let protocol = match (first.1, last.1) {
-            (first, last) if first == last => first,
-            (first, None) => first,
-            (None, last) => last,
-            _ => return Err(self.error(format!("the ports of `{name}` belong to different protocols"))),
-        };
+        // Of different protocols: a range of all.
+        let protocol = if first.1 == last.1 { first.1 } else { None };
         let protocol = self.agreed(name, asked, protocol)?;
         self.ports(Ports::Range(first.0, last.0), protocol, qualifiers.direction)
     }
@@ -136,6 +132,12 @@ impl Lower<'_> {
             any.push(self.ports_of_protocol(ports, protocol, direction, is_ipv6)?);
         }
         Ok(is_ip.and(Pred::Or(any)))
+    }
+
+    /// UDP to a port, over the version of IP that `transport` is behind.
+    pub(super) fn udp_to(&mut self, transport: Base, port: u32) -> Lowering {
+        let is_ipv6 = transport == Base::Transport6;
+        self.ports_of_version(Ports::One(port), Some(Transport::Udp), Some(Direction::Dst), is_ipv6)
     }
 
     fn ports_of_protocol(&mut self, ports: Ports, protocol: u8, direction: Option<Direction>, is_ipv6: bool) -> Lowering {

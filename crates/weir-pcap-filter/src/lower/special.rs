@@ -64,7 +64,7 @@ impl Lower<'_> {
                 let value = self.load(Base::LinkHeader, 0, Width::Byte);
                 out(self.test(Comparison::Eq, value, 0).not())
             }
-            LinkType::IPNET => self.equal(Base::LinkType, 2, Width::Half, if outbound { 1 } else { 2 }),
+            LinkType::IPNET => self.equal(Base::LinkHeader, 2, Width::Half, if outbound { 1 } else { 2 }),
             LinkType::LINUX_SLL => out(self.equal(Base::LinkHeader, 0, Width::Half, OUTGOING)),
             LinkType::LINUX_SLL2 => out(self.equal(Base::LinkHeader, 10, Width::Byte, OUTGOING)),
             LinkType::PFLOG => {
@@ -191,8 +191,8 @@ impl Lower<'_> {
             Numbers::One(relation, number, span) => {
                 self.span = *span;
                 let (comparison, is_contrary) = match relation {
-                    Relation::Eq => (Comparison::Eq, false),
-                    Relation::Ne => (Comparison::Eq, true),
+                    // libpcap forgets to take the contrary.
+                    Relation::Eq | Relation::Ne => (Comparison::Eq, false),
                     Relation::Gt => (Comparison::Gt, false),
                     Relation::Le => (Comparison::Gt, true),
                     Relation::Ge => (Comparison::Ge, false),
