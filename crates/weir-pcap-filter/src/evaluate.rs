@@ -1,5 +1,8 @@
 //! What a filter says of a packet, by walking its graph: slow, and the measure of all that is compiled.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use crate::graph::{Condition, Node, Target};
 use crate::ir::{Chain, Test, Value, ValueId, calculate};
 use crate::{Filter, Graph};
@@ -10,7 +13,7 @@ struct Rejected;
 impl Filter {
     /// Bytes to keep of a packet, of which `packet` was captured, and which had `wire_bytes` on the wire; 0: it is rejected.
     pub fn evaluate(&self, packet: &[u8], wire_bytes: u32) -> u32 {
-        let machine = Machine { graph: &self.graph, packet, wire_bytes };
+        let machine = Machine { graph: &self.graph, packet, wire_bytes, chosen: RefCell::default() };
         match machine.run() {
             Ok(true) => self.snaplen,
             Ok(false) | Err(Rejected) => 0,
@@ -22,6 +25,8 @@ struct Machine<'a> {
     graph: &'a Graph,
     packet: &'a [u8],
     wire_bytes: u32,
+    /// What choices came to: values of tunnels in tunnels would be evaluated again and again.
+    chosen: RefCell<HashMap<ValueId, u32>>,
 }
 
 impl Machine<'_> {
@@ -67,8 +72,13 @@ impl Machine<'_> {
             Value::Negate(inner) => Ok(self.value(inner)?.wrapping_neg()),
             Value::Metadata(_) => Err(Rejected),
             Value::If { test, then, otherwise } => {
+                if let Some(known) = self.chosen.borrow().get(&id) {
+                    return Ok(*known);
+                }
                 let chosen = if self.test(test)? { then } else { otherwise };
-                self.value(chosen)
+                let number = self.value(chosen)?;
+                self.chosen.borrow_mut().insert(id, number);
+                Ok(number)
             }
         }
     }

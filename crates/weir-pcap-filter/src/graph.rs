@@ -71,6 +71,13 @@ impl Graph {
         match pred {
             Pred::Test(test) => self.add(Condition::Test(*test), yes, no),
             Pred::Chain(chain) => self.add(Condition::Chain(*chain), yes, no),
+            Pred::Need(value) => {
+                let target = self.add(Condition::Always, yes, yes);
+                if let Target::Node(node) = target {
+                    self.nodes[node].forced.push(*value);
+                }
+                target
+            }
             Pred::Not(inner) => self.build(inner, no, yes),
             Pred::And(parts) => parts.iter().rev().fold(yes, |next, part| self.build(part, next, no)),
             Pred::Or(parts) => parts.iter().rev().fold(no, |next, part| self.build(part, yes, next)),

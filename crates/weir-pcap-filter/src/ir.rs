@@ -93,6 +93,8 @@ pub enum Pred {
     Or(Vec<Pred>),
     Not(Box<Pred>),
     Chain(Chain),
+    /// Holds; the value is evaluated here, and kept.
+    Need(ValueId),
 }
 
 /// Whether a protocol is in the chain of headers from an IP header on: `protochain`.

@@ -57,16 +57,27 @@ fn strip_root(graph: &mut Graph) {
 
 fn branches(graph: &mut Graph) {
     for _ in 0..PASSES_MAX {
+        // What is known of each place is found out before tests are made simpler, which may exchange a node's edges: as in
+        // libpcap, which then takes the one for the other in this pass.
+        let tree = Tree::of(graph);
+        let compared: Vec<Option<ValueId>> = (0..graph.nodes.len()).map(|node| left(graph, node)).collect();
         let mut changed = false;
         for index in graph.order() {
             changed |= simplify(graph, index);
         }
-        let tree = Tree::of(graph);
-        changed |= skip_known(graph, &tree);
-        changed |= pull_up::pull_up(graph, &tree);
+        changed |= skip_known(graph, &tree, &compared);
+        changed |= pull_up::pull_up(graph, &tree, &compared);
         if !changed {
             return;
         }
+    }
+}
+
+/// The value that a node compares.
+fn left(graph: &Graph, node: usize) -> Option<ValueId> {
+    match graph.nodes[node].condition {
+        Condition::Test(test) => Some(test.left),
+        Condition::Chain(_) | Condition::Always => None,
     }
 }
 
@@ -90,54 +101,48 @@ fn values(graph: &mut Graph) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// One step of making a test simpler; false: there is none.
+/// Steps of making a test simpler, each once; false: there were none.
 fn simplify(graph: &mut Graph, index: usize) -> bool {
-    let Condition::Test(test) = graph.nodes[index].condition else { return false };
-    let values = &mut graph.values;
-    let right = values.constant(test.right);
-    if let Some(new) = without_difference(values, test) {
-        graph.nodes[index].condition = Condition::Test(new);
-        return true;
-    }
-    let Some(number) = right else { return false };
-    if test.by_register {
-        graph.nodes[index].condition = Condition::Test(Test { by_register: false, ..test });
-        return true;
-    }
-    // A masked value that is compared with 0 has none of the bits.
-    if test.comparison == Comparison::Eq
-        && number == 0
-        && let Value::Binary { operator: crate::ast::Operator::And, left, right: mask, by_register: false } =
-            *values.get(test.left)
-        && values.constant(mask).is_some()
-    {
+    let Condition::Test(before) = graph.nodes[index].condition else { return false };
+    let mut test = before;
+    if let Some(new) = without_difference(&mut graph.values, test) {
+        test = new;
+    } else if let Some(new) = without_mask(&graph.values, test) {
+        test = new;
         let node = &mut graph.nodes[index];
-        node.condition = Condition::Test(Test { comparison: Comparison::Set, left, right: mask, by_register: false });
         std::mem::swap(&mut node.yes, &mut node.no);
-        return true;
     }
-    let decided = match (test.comparison, values.constant(test.left)) {
-        (comparison, Some(left)) => Some(comparison.holds(left, number)),
-        (Comparison::Set, None) if number == 0 => Some(false),
+    let right = graph.values.constant(test.right);
+    test.by_register &= right.is_none();
+    graph.nodes[index].condition = Condition::Test(test);
+    let decided = match (test.comparison, graph.values.constant(before.left), right) {
+        (comparison, Some(left), Some(right)) => Some(comparison.holds(left, right)),
+        (Comparison::Set, None, Some(0)) => Some(false),
         // libpcap takes it that a value has one of all bits, though it may be 0.
-        (Comparison::Set, None) if number == u32::MAX => Some(true),
+        (Comparison::Set, None, Some(u32::MAX)) => Some(true),
         _ => None,
     };
     let node = &mut graph.nodes[index];
-    match decided {
-        Some(holds) if node.yes != node.no => {
-            let target = if holds { node.yes } else { node.no };
-            (node.yes, node.no) = (target, target);
-            true
-        }
-        _ => false,
-    }
+    let Some(holds) = decided.filter(|_| node.yes != node.no) else { return test != before };
+    let target = if holds { node.yes } else { node.no };
+    (node.yes, node.no) = (target, target);
+    true
+}
+
+/// A masked value that is compared with 0 has none of the bits: the contrary of the test that this gives.
+fn without_mask(values: &Values, test: Test) -> Option<Test> {
+    let Value::Binary { operator: crate::ast::Operator::And, left, right, by_register: false } = *values.get(test.left) else {
+        return None;
+    };
+    let is_zero = test.comparison == Comparison::Eq && values.constant(test.right) == Some(0) && !test.by_register;
+    (is_zero && values.constant(right).is_some())
+        .then_some(Test { comparison: Comparison::Set, left, right, by_register: false })
 }
 
 /// `a - b == 0` is `a == b`, and `a - 1 == 2` is `a == 3`.
 fn without_difference(values: &mut Values, test: Test) -> Option<Test> {
     let number = values.constant(test.right)?;
-    if test.comparison != Comparison::Eq {
+    if test.comparison != Comparison::Eq || test.by_register {
         return None;
     }
     let Value::Binary { operator: crate::ast::Operator::Sub, left, right, .. } = *values.get(test.left) else {
@@ -200,7 +205,7 @@ impl Known {
 }
 
 /// Edges lead past tests whose result is known, and past those that decide nothing.
-fn skip_known(graph: &mut Graph, tree: &Tree) -> bool {
+fn skip_known(graph: &mut Graph, tree: &Tree, compared: &[Option<ValueId>]) -> bool {
     enum Step {
         Enter(Element),
         Leave(Vec<Undo>),
@@ -217,11 +222,10 @@ fn skip_known(graph: &mut Graph, tree: &Tree) -> bool {
             Step::Enter(element) => element,
         };
         if let Element::Edge(node, is_yes) = element {
-            let Condition::Test(test) = graph.nodes[node].condition else { continue };
-            let is_constant = graph.values.constant(test.right).is_some();
+            let Some((test, is_constant)) = test_of(graph, compared, node) else { continue };
             let undo = known.learn(test, is_yes, is_constant);
             let from = if is_yes { graph.nodes[node].yes } else { graph.nodes[node].no };
-            let to = follow(graph, &known, from);
+            let to = follow(graph, &known, compared, from);
             if to != from {
                 changed = true;
                 let node = &mut graph.nodes[node];
@@ -234,15 +238,21 @@ fn skip_known(graph: &mut Graph, tree: &Tree) -> bool {
     changed
 }
 
-fn follow(graph: &Graph, known: &Known, mut target: Target) -> Target {
+/// A node's test of the value that it compared before this pass, and whether it compares it with a constant.
+fn test_of(graph: &Graph, compared: &[Option<ValueId>], node: usize) -> Option<(Test, bool)> {
+    let Condition::Test(test) = graph.nodes[node].condition else { return None };
+    let is_constant = graph.values.constant(test.right).is_some();
+    Some((Test { left: compared[node]?, ..test }, is_constant))
+}
+
+fn follow(graph: &Graph, known: &Known, compared: &[Option<ValueId>], mut target: Target) -> Target {
     if let Target::Node(node) = target
         && graph.nodes[node].yes == graph.nodes[node].no
     {
         target = graph.nodes[node].yes;
     }
     while let Target::Node(node) = target {
-        let Condition::Test(test) = graph.nodes[node].condition else { break };
-        let is_constant = graph.values.constant(test.right).is_some();
+        let Some((test, is_constant)) = test_of(graph, compared, node) else { break };
         match known.decide(test, is_constant) {
             Some(true) => target = graph.nodes[node].yes,
             Some(false) => target = graph.nodes[node].no,

@@ -41,7 +41,7 @@ impl Lower<'_> {
         let mut tag = Pred::Or(kinds);
         self.at_most("VLAN tag", id, VLAN_MAX)?;
         if let Some(id) = id {
-            tag = tag.and(self.masked_equal(Base::Llc, 0, Width::Half, VLAN_MAX, id));
+            tag = tag.and(self.masked_equal(Base::Network, 0, Width::Half, VLAN_MAX, id));
         }
         self.offsets.payload.constant = self.offsets.payload.constant.wrapping_add(4);
         if let Some(at) = &mut self.offsets.link_type {
@@ -140,9 +140,10 @@ impl Lower<'_> {
         offsets.network = 0;
         offsets.is_geneve = true;
         // The header is read here, even if nothing asks for what it carries.
-        let zero = self.values.number(0);
-        let read = |left| Pred::Test(Test { comparison: Comparison::Ge, left, right: zero, by_register: false });
-        Ok(Pred::And(vec![ipv4.or(ipv6), read(words), read(left)]))
+        let kept = [header, end, link_type, payload].map(Pred::Need);
+        let mut all = vec![ipv4.or(ipv6)];
+        all.extend(kept);
+        Ok(Pred::And(all))
     }
 
     fn geneve_over(&mut self, transport: Base, vni: Option<u32>) -> Lowering {
@@ -168,8 +169,8 @@ impl Lower<'_> {
             Pred::Not(inner) => self.select(inner, otherwise, then),
             Pred::And(parts) => parts.iter().rev().fold(then, |then, part| self.select(part, then, otherwise)),
             Pred::Or(parts) => parts.iter().rev().fold(otherwise, |otherwise, part| self.select(part, then, otherwise)),
-            // A chain of headers stands in no test of a tunnel.
-            Pred::Chain(_) => otherwise,
+            // These stand in no test of a tunnel.
+            Pred::Chain(_) | Pred::Need(_) => otherwise,
         }
     }
 }

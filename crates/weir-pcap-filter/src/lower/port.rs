@@ -35,14 +35,13 @@ impl Lower<'_> {
     /// `portrange first-last`, of numbers or names.
     pub(super) fn port_range(&mut self, qualifiers: Qualifiers, name: &str) -> Lowering {
         let asked = self.transport(qualifiers)?;
-        let found = name.match_indices('-').find_map(|(at, _)| {
-            let first = self.port_of(&name[..at])?;
-            let last = self.port_of(&name[at + 1..])?;
-            Some((first, last))
-        });
+        // Names with `-` in them cannot stand in a range.
+        let ends = name.split_once('-');
+        let found = ends.and_then(|(first, last)| Some((self.port_of(first)?, self.port_of(last)?)));
         let Some((first, last)) = found else {
             // One name alone is a range of one port.
-            if let Some((port, protocol)) = self.port_of(name) {
+            if ends.is_none()
+                && let Some((port, protocol)) = self.port_of(name) {
                 let protocol = self.agreed(name, asked, protocol)?;
                 return self.ports(Ports::Range(port, port), protocol, qualifiers.direction);
             }

@@ -117,24 +117,25 @@ impl Lower<'_> {
     }
 
     fn needs_atm(&self) -> Result<(), weir_source::Diagnostic> {
-        match self.offsets.link {
+        // Behind LANE too.
+        match self.options.link_type {
             LinkType::SUNATM => Ok(()),
             _ => Err(self.error("this is supported only on raw ATM (SUNATM)")),
         }
     }
 
     fn vpi(&mut self) -> Pred {
-        self.equal(Base::Packet, ATM_VPI, Width::Byte, 0)
+        self.equal(Base::LinkHeader, ATM_VPI, Width::Byte, 0)
     }
 
     fn vci(&mut self, number: u32) -> Pred {
-        self.equal(Base::Packet, ATM_VCI, Width::Half, number)
+        self.equal(Base::LinkHeader, ATM_VCI, Width::Half, number)
     }
 
     pub(super) fn atm(&mut self, kind: AtmKind) -> Lowering {
         self.needs_atm()?;
         let message = |lower: &mut Self, messages: &[u32]| {
-            Pred::Or(messages.iter().map(|kind| lower.equal(Base::Packet, ATM_MESSAGE, Width::Byte, *kind)).collect())
+            Pred::Or(messages.iter().map(|kind| lower.equal(Base::LinkHeader, ATM_MESSAGE, Width::Byte, *kind)).collect())
         };
         Ok(match kind {
             AtmKind::Metac => self.vpi().and(self.vci(1)),

@@ -28,7 +28,17 @@ pub(super) fn fold(
             let base = fold(values, folded, base)?;
             let new = match values.constant(base) {
                 Some(number) => Value::Load { base: None, offset: offset.wrapping_add(number), width },
-                None => Value::Load { base: Some(base), offset, width },
+                None => match *values.get(base) {
+                    // The constant joins the offset, which does not wrap where the sum did.
+                    Value::Binary { operator: Operator::Add, left, right, .. }
+                        if matches!(values.get(right), Value::HeaderLength { .. })
+                            && values.constant(left).is_some() =>
+                    {
+                        let number = values.constant(left).unwrap_or(0);
+                        Value::Load { base: Some(right), offset: offset.wrapping_add(number), width }
+                    }
+                    _ => Value::Load { base: Some(base), offset, width },
+                },
             };
             values.add(new)
         }

@@ -5,16 +5,16 @@
 //! put in front of the run. The same for chains of conditions, with the edges exchanged.
 
 use super::dominators::Tree;
-use crate::graph::{Condition, Graph, Target};
+use crate::graph::{Graph, Target};
 use crate::ir::ValueId;
 
-pub(super) fn pull_up(graph: &mut Graph, tree: &Tree) -> bool {
+pub(super) fn pull_up(graph: &mut Graph, tree: &Tree, compared: &[Option<ValueId>]) -> bool {
     let edges_in = edges_in(graph, tree);
     let mut changed = false;
     for level in tree.levels() {
         for node in level {
-            changed |= pull(graph, tree, &edges_in, *node, true);
-            changed |= pull(graph, tree, &edges_in, *node, false);
+            changed |= pull(graph, tree, compared, &edges_in[*node], *node, true);
+            changed |= pull(graph, tree, compared, &edges_in[*node], *node, false);
         }
     }
     changed
@@ -37,11 +37,17 @@ fn edges_in(graph: &Graph, tree: &Tree) -> Vec<Vec<(usize, bool)>> {
 }
 
 /// `side`: the edge that all nodes of the chain share, true for alternatives; the other one leads to the next.
-fn pull(graph: &mut Graph, tree: &Tree, edges_in: &[Vec<(usize, bool)>], start: usize, side: bool) -> bool {
-    let edges = &edges_in[start];
+fn pull(
+    graph: &mut Graph,
+    tree: &Tree,
+    compared: &[Option<ValueId>],
+    edges: &[(usize, bool)],
+    start: usize,
+    side: bool,
+) -> bool {
     let Some((first, _)) = edges.first() else { return false };
-    let Some(value) = left(graph, *first) else { return false };
-    if edges.iter().any(|(from, _)| left(graph, *from) != Some(value)) {
+    let Some(value) = compared[*first] else { return false };
+    if edges.iter().any(|(from, _)| compared[*from] != Some(value)) {
         return false;
     }
     let shared = edge(graph, start, side);
@@ -57,7 +63,7 @@ fn pull(graph: &mut Graph, tree: &Tree, edges_in: &[Vec<(usize, bool)>], start: 
     }
     let run = loop {
         let Some(node) = is_of_chain(graph, at) else { return false };
-        if left(graph, node) != Some(value) {
+        if compared[node] != Some(value) {
             break node;
         }
         before = Some(node);
@@ -66,7 +72,7 @@ fn pull(graph: &mut Graph, tree: &Tree, edges_in: &[Vec<(usize, bool)>], start: 
     let mut last = run;
     let pulled = loop {
         let Some(node) = is_of_chain(graph, edge(graph, last, !side)) else { return false };
-        if left(graph, node) == Some(value) {
+        if compared[node] == Some(value) {
             break node;
         }
         last = node;
@@ -88,14 +94,6 @@ fn pull(graph: &mut Graph, tree: &Tree, edges_in: &[Vec<(usize, bool)>], start: 
         }
     }
     true
-}
-
-/// The value that a node compares.
-fn left(graph: &Graph, node: usize) -> Option<ValueId> {
-    match graph.nodes[node].condition {
-        Condition::Test(test) => Some(test.left),
-        Condition::Chain(_) | Condition::Always => None,
-    }
 }
 
 fn edge(graph: &Graph, node: usize, is_yes: bool) -> Target {
