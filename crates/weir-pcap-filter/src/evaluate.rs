@@ -13,7 +13,7 @@ struct Rejected;
 impl Filter {
     /// Bytes to keep of a packet, of which `packet` was captured, and which had `wire_bytes` on the wire; 0: it is rejected.
     pub fn evaluate(&self, packet: &[u8], wire_bytes: u32) -> u32 {
-        let machine = Machine { graph: &self.graph, packet, wire_bytes, chosen: RefCell::default() };
+        let machine = Machine { graph: &self.graph, packet, wire_bytes, kept: RefCell::default() };
         match machine.run() {
             Ok(true) => self.snaplen,
             Ok(false) | Err(Rejected) => 0,
@@ -25,8 +25,8 @@ struct Machine<'a> {
     graph: &'a Graph,
     packet: &'a [u8],
     wire_bytes: u32,
-    /// What choices came to: values of tunnels in tunnels would be evaluated again and again.
-    chosen: RefCell<HashMap<ValueId, u32>>,
+    /// What kept values came to.
+    kept: RefCell<HashMap<ValueId, u32>>,
 }
 
 impl Machine<'_> {
@@ -40,7 +40,10 @@ impl Machine<'_> {
             };
             let Node { forced, condition, yes, no } = &self.graph.nodes[node];
             for value in forced {
-                self.value(*value)?;
+                let number = self.fresh(*value)?;
+                if self.graph.kept.contains(value) {
+                    self.kept.borrow_mut().insert(*value, number);
+                }
             }
             let holds = match condition {
                 Condition::Test(test) => self.test(*test)?,
@@ -57,6 +60,13 @@ impl Machine<'_> {
     }
 
     fn value(&self, id: ValueId) -> Result<u32, Rejected> {
+        if self.graph.kept.contains(&id) {
+            return Ok(self.kept.borrow().get(&id).copied().unwrap_or(0));
+        }
+        self.fresh(id)
+    }
+
+    fn fresh(&self, id: ValueId) -> Result<u32, Rejected> {
         match *self.graph.values.get(id) {
             Value::Const(number) => Ok(number),
             Value::Len => Ok(self.wire_bytes),
@@ -72,13 +82,8 @@ impl Machine<'_> {
             Value::Negate(inner) => Ok(self.value(inner)?.wrapping_neg()),
             Value::Metadata(_) => Err(Rejected),
             Value::If { test, then, otherwise } => {
-                if let Some(known) = self.chosen.borrow().get(&id) {
-                    return Ok(*known);
-                }
                 let chosen = if self.test(test)? { then } else { otherwise };
-                let number = self.value(chosen)?;
-                self.chosen.borrow_mut().insert(id, number);
-                Ok(number)
+                self.value(chosen)
             }
         }
     }

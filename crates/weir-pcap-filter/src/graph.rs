@@ -1,8 +1,9 @@
 //! [`Pred`] → a graph of tests without loops, in which each way ends in accepting or rejecting.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
+use crate::lower::Lowered;
 use crate::ir::{Chain, Pred, Test, Value, ValueId, Values};
 
 /// Where an edge leads.
@@ -49,19 +50,24 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     /// Where it begins.
     pub root: Target,
+    /// Values that are evaluated where a node forces them alone, and kept: elsewhere they are what they were then, or 0. (In libpcap's
+    /// programs they are slots of memory.)
+    pub kept: BTreeSet<ValueId>,
 }
 
 impl Graph {
-    /// A graph that does what `pred` says, and evaluates `prelude` before anything but `guard`.
-    pub(crate) fn of(values: Values, pred: Option<&Pred>, prelude: Vec<ValueId>, guard: Option<&Pred>) -> Graph {
-        let mut graph = Graph { values, nodes: Vec::new(), root: Target::Accept };
+    /// The tests of what an expression means.
+    pub(crate) fn of(lowered: Lowered) -> Graph {
+        let Lowered { values, pred, lengths, guard, .. } = lowered;
+        let kept = lengths.iter().copied().collect();
+        let mut graph = Graph { values, nodes: Vec::new(), root: Target::Accept, kept };
         let Some(pred) = pred else { return graph };
-        graph.root = graph.build(pred, Target::Accept, Target::Reject);
+        graph.root = graph.build(&pred, Target::Accept, Target::Reject);
         if let Target::Node(root) = graph.root {
-            graph.nodes[root].forced = prelude;
+            graph.nodes[root].forced = lengths;
         }
         if let Some(guard) = guard {
-            graph.root = graph.build(guard, graph.root, Target::Reject);
+            graph.root = graph.build(&guard, graph.root, Target::Reject);
         }
         graph
     }
@@ -72,6 +78,7 @@ impl Graph {
             Pred::Test(test) => self.add(Condition::Test(*test), yes, no),
             Pred::Chain(chain) => self.add(Condition::Chain(*chain), yes, no),
             Pred::Need(value) => {
+                self.kept.insert(*value);
                 let target = self.add(Condition::Always, yes, yes);
                 if let Target::Node(node) = target {
                     self.nodes[node].forced.push(*value);
@@ -160,7 +167,10 @@ impl Graph {
                 node.forced.extend([test.left, test.right]);
             }
             let forced = std::mem::take(&mut self.nodes[index].forced);
-            let mut kept: Vec<ValueId> = forced.into_iter().filter(|value| self.may_reject(*value)).collect();
+            let mut kept: Vec<ValueId> = forced
+                .into_iter()
+                .filter(|value| self.kept.contains(value) || self.may_reject(*value))
+                .collect();
             kept.dedup();
             // What rejects in any case needs no other test before it.
             self.nodes[index].forced = kept;
@@ -187,6 +197,9 @@ impl Graph {
 
     /// Whether evaluating the value may reject the packet.
     fn may_reject(&self, value: ValueId) -> bool {
+        if self.kept.contains(&value) {
+            return false;
+        }
         match self.values.get(value) {
             Value::Const(_) | Value::Len => false,
             Value::Negate(inner) => self.may_reject(*inner),

@@ -35,7 +35,7 @@ mod lower;
 mod graph;
 mod optimize;
 
-mod classic;
+mod ebpf;
 
 mod evaluate;
 
@@ -43,7 +43,7 @@ mod limits;
 
 use weir_source::{Diagnostic, Span};
 
-pub use crate::classic::TooLong;
+pub use crate::ebpf::TooLong;
 pub use crate::graph::{Condition, Graph, Node, Target};
 pub use crate::link::{LinkType, NAMES as LINK_TYPES};
 pub use crate::names::{Names, NoNames, Transport};
@@ -100,8 +100,8 @@ pub fn compile(text: &str, options: &Options, names: &dyn Names) -> Result<Filte
     };
     let expr = parse(text).map_err(located)?;
     let lowered = lower::lower(expr.as_ref(), options, names).map_err(located)?;
-    let lower::Lowered { values, pred, prelude, guard, is_verbatim } = lowered;
-    let mut graph = Graph::of(values, pred.as_ref(), prelude, guard.as_ref());
+    let is_verbatim = lowered.is_verbatim;
+    let mut graph = Graph::of(lowered);
     if !is_verbatim {
         optimize::optimize(&mut graph).map_err(located)?;
     }

@@ -28,8 +28,8 @@ pub(crate) struct Lowered {
     pub(crate) values: Values,
     /// None: it accepts every packet.
     pub(crate) pred: Option<Pred>,
-    /// Values that are computed before anything is tested, in the node that the expression begins with.
-    pub(crate) prelude: Vec<ValueId>,
+    /// Lengths of headers, which are kept; computed before anything is tested, in the node that the expression begins with.
+    pub(crate) lengths: Vec<ValueId>,
     /// Tested before all else.
     pub(crate) guard: Option<Pred>,
     /// libpcap does not optimise this one.
@@ -45,10 +45,10 @@ pub(crate) fn lower(expr: Option<&Expr>, options: &Options, names: &dyn Names) -
     })?;
     let mut lower = Lower { values, offsets, options, names, span: Span::new(0, 0), is_verbatim: false };
     let pred = expr.map(|expr| lower.expr(expr)).transpose()?;
-    let prelude = lower.offsets.prelude();
+    let lengths = lower.offsets.lengths();
     let is_verbatim = lower.is_verbatim || lower.offsets.is_verbatim();
     let guard = pred.is_some().then(|| lower.guard()).flatten();
-    Ok(Lowered { values: lower.values, pred, prelude, guard, is_verbatim })
+    Ok(Lowered { values: lower.values, pred, lengths, guard, is_verbatim })
 }
 
 struct Lower<'a> {

@@ -12,6 +12,7 @@
 
 mod dominators;
 mod fold;
+mod known;
 mod pull_up;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use crate::graph::{Condition, Graph, Target};
 use crate::ir::{Comparison, Test, Value, ValueId, Values};
 use crate::limits::PASSES_MAX;
 use crate::optimize::dominators::{Element, Tree};
+use crate::optimize::known::Known;
 
 /// Optimises as libpcap does. An error: libpcap refuses the expression for what its optimiser found.
 pub(crate) fn optimize(graph: &mut Graph) -> Result<(), Diagnostic> {
@@ -83,6 +85,10 @@ fn left(graph: &Graph, node: usize) -> Option<ValueId> {
 
 fn values(graph: &mut Graph) -> Result<(), Diagnostic> {
     let mut folded = HashMap::new();
+    let kept = std::mem::take(&mut graph.kept);
+    for value in kept {
+        graph.kept.insert(fold::fold(&mut graph.values, &mut folded, value)?);
+    }
     for index in graph.order() {
         for at in 0..graph.nodes[index].forced.len() {
             let value = graph.nodes[index].forced[at];
@@ -105,9 +111,7 @@ fn values(graph: &mut Graph) -> Result<(), Diagnostic> {
 fn simplify(graph: &mut Graph, index: usize) -> bool {
     let Condition::Test(before) = graph.nodes[index].condition else { return false };
     let mut test = before;
-    if let Some(new) = without_difference(&mut graph.values, test) {
-        test = new;
-    } else if let Some(new) = without_mask(&graph.values, test) {
+    if let Some(new) = without_mask(&graph.values, test) {
         test = new;
         let node = &mut graph.nodes[index];
         std::mem::swap(&mut node.yes, &mut node.no);
@@ -139,101 +143,26 @@ fn without_mask(values: &Values, test: Test) -> Option<Test> {
         .then_some(Test { comparison: Comparison::Set, left, right, by_register: false })
 }
 
-/// `a - b == 0` is `a == b`, and `a - 1 == 2` is `a == 3`.
-fn without_difference(values: &mut Values, test: Test) -> Option<Test> {
-    let number = values.constant(test.right)?;
-    if test.comparison != Comparison::Eq || test.by_register {
-        return None;
-    }
-    let Value::Binary { operator: crate::ast::Operator::Sub, left, right, .. } = *values.get(test.left) else {
-        return None;
-    };
-    match values.constant(right) {
-        Some(less) => {
-            let right = values.number(number.wrapping_add(less));
-            Some(Test { left, right, by_register: false, ..test })
-        }
-        None if number == 0 => Some(Test { left, right, by_register: true, ..test }),
-        None => None,
-    }
-}
-
-/// What is known on the way to a place.
-#[derive(Default)]
-struct Known {
-    /// Results of tests.
-    results: HashMap<(Comparison, ValueId, ValueId), bool>,
-    /// Values that equal a constant.
-    equal: HashMap<ValueId, ValueId>,
-}
-
-/// What to put back when the way is left.
-enum Undo {
-    Result((Comparison, ValueId, ValueId), Option<bool>),
-    Equal(ValueId, Option<ValueId>),
-}
-
-impl Known {
-    fn learn(&mut self, test: Test, holds: bool, is_constant: bool) -> Vec<Undo> {
-        let key = (test.comparison, test.left, test.right);
-        let mut undo = vec![Undo::Result(key, self.results.insert(key, holds))];
-        if holds && test.comparison == Comparison::Eq && is_constant {
-            undo.push(Undo::Equal(test.left, self.equal.insert(test.left, test.right)));
-        }
-        undo
-    }
-
-    fn forget(&mut self, undo: Vec<Undo>) {
-        for step in undo.into_iter().rev() {
-            match step {
-                Undo::Result(key, Some(before)) => _ = self.results.insert(key, before),
-                Undo::Result(key, None) => _ = self.results.remove(&key),
-                Undo::Equal(key, Some(before)) => _ = self.equal.insert(key, before),
-                Undo::Equal(key, None) => _ = self.equal.remove(&key),
-            }
-        }
-    }
-
-    /// What a test gives: it was made before, or its value was found to equal another constant.
-    fn decide(&self, test: Test, is_constant: bool) -> Option<bool> {
-        let result = self.results.get(&(test.comparison, test.left, test.right)).copied();
-        result.or_else(|| {
-            let equal = self.equal.get(&test.left)?;
-            (test.comparison == Comparison::Eq && is_constant && *equal != test.right).then_some(false)
-        })
-    }
-}
-
-/// Edges lead past tests whose result is known, and past those that decide nothing.
+/// Edges lead past tests whose result is known, and past those that decide nothing. Nodes near the leaves first: what is found there
+/// shows in those before them.
 fn skip_known(graph: &mut Graph, tree: &Tree, compared: &[Option<ValueId>]) -> bool {
-    enum Step {
-        Enter(Element),
-        Leave(Vec<Undo>),
-    }
-    let mut known = Known::default();
+    let known = Known::of(graph, tree, compared);
     let mut changed = false;
-    let mut stack: Vec<Step> = tree.root().map(Step::Enter).into_iter().collect();
-    while let Some(step) = stack.pop() {
-        let element = match step {
-            Step::Leave(undo) => {
-                known.forget(undo);
+    for level in tree.levels() {
+        for node in level {
+            if !matches!(graph.nodes[*node].condition, Condition::Test(_)) {
                 continue;
             }
-            Step::Enter(element) => element,
-        };
-        if let Element::Edge(node, is_yes) = element {
-            let Some((test, is_constant)) = test_of(graph, compared, node) else { continue };
-            let undo = known.learn(test, is_yes, is_constant);
-            let from = if is_yes { graph.nodes[node].yes } else { graph.nodes[node].no };
-            let to = follow(graph, &known, compared, from);
-            if to != from {
-                changed = true;
-                let node = &mut graph.nodes[node];
-                *(if is_yes { &mut node.yes } else { &mut node.no }) = to;
+            for is_yes in [true, false] {
+                let from = if is_yes { graph.nodes[*node].yes } else { graph.nodes[*node].no };
+                let to = follow(graph, &known, compared, Element::Edge(*node, is_yes), from);
+                if to != from {
+                    changed = true;
+                    let node = &mut graph.nodes[*node];
+                    *(if is_yes { &mut node.yes } else { &mut node.no }) = to;
+                }
             }
-            stack.push(Step::Leave(undo));
         }
-        stack.extend(tree.children(element).map(Step::Enter));
     }
     changed
 }
@@ -245,7 +174,13 @@ fn test_of(graph: &Graph, compared: &[Option<ValueId>], node: usize) -> Option<(
     Some((Test { left: compared[node]?, ..test }, is_constant))
 }
 
-fn follow(graph: &Graph, known: &Known, compared: &[Option<ValueId>], mut target: Target) -> Target {
+fn follow(
+    graph: &Graph,
+    known: &Known<'_>,
+    compared: &[Option<ValueId>],
+    edge: Element,
+    mut target: Target,
+) -> Target {
     if let Target::Node(node) = target
         && graph.nodes[node].yes == graph.nodes[node].no
     {
@@ -253,7 +188,7 @@ fn follow(graph: &Graph, known: &Known, compared: &[Option<ValueId>], mut target
     }
     while let Target::Node(node) = target {
         let Some((test, is_constant)) = test_of(graph, compared, node) else { break };
-        match known.decide(test, is_constant) {
+        match known.decide(edge, test, is_constant) {
             Some(true) => target = graph.nodes[node].yes,
             Some(false) => target = graph.nodes[node].no,
             None => break,

@@ -93,16 +93,16 @@ impl Offsets {
     }
 
     /// The lengths that were used.
-    pub(super) fn prelude(&self) -> Vec<ValueId> {
+    pub(super) fn lengths(&self) -> Vec<ValueId> {
         let header = self.header_length.filter(|_| self.is_header_used);
         header.into_iter().chain(self.payload_length.filter(|_| self.is_payload_used)).collect()
     }
 
     /// libpcap computes these lengths with jumps, which its optimiser does not understand.
     pub(super) fn is_verbatim(&self) -> bool {
-        self.is_payload_used && is_wlan(self.first)
-            || self.is_header_used && self.first == LinkType::PRISM_HEADER
-            || self.is_geneve
+        let has_jumps = self.is_payload_used && is_wlan(self.first)
+            || self.is_header_used && self.first == LinkType::PRISM_HEADER;
+        has_jumps || self.is_geneve
     }
 
     fn using(&mut self, offset: Offset) -> Offset {

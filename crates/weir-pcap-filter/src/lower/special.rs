@@ -178,7 +178,7 @@ impl Lower<'_> {
             AtmField::Vci => (ATM_VCI, Width::Half),
         };
         Ok(self.any_of(numbers, &mut |lower, comparison, number| {
-            Ok(lower.compare(Base::Packet, offset, width, comparison, number))
+            Ok(lower.compare(Base::LinkHeader, offset, width, comparison, number))
         })?)
     }
 

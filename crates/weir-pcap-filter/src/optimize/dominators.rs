@@ -21,6 +21,8 @@ pub(super) struct Tree {
     /// When each element is entered and left on a walk through the tree.
     enter: Vec<u32>,
     leave: Vec<u32>,
+    /// Elements in the order of the walk.
+    walked: Vec<usize>,
     /// Nodes by the longest way from them to a leaf, from 1 on.
     levels: Vec<Vec<usize>>,
     /// Edges into each node, in the order in which libpcap lists them.
@@ -70,6 +72,7 @@ impl Tree {
             sibling: vec![0; count],
             enter: vec![0; count],
             leave: vec![0; count],
+            walked: Vec::new(),
             levels,
             edges_in,
         };
@@ -123,6 +126,7 @@ impl Tree {
                 continue;
             }
             self.enter[at] = time;
+            self.walked.push(at);
             stack.push((at, true));
             let mut child = self.child[at];
             while child != 0 {
@@ -132,23 +136,25 @@ impl Tree {
         }
     }
 
-    pub(super) fn root(&self) -> Option<Element> {
-        self.root.map(Element::Node)
+    /// All edges, in the order of a walk through the tree.
+    pub(super) fn edges(&self) -> impl Iterator<Item = Element> + '_ {
+        self.walked.iter().map(|at| element(*at)).filter(|element| matches!(element, Element::Edge(..)))
     }
 
-    pub(super) fn children(&self, of: Element) -> impl Iterator<Item = Element> + '_ {
-        let mut next = self.child[index(of)];
-        std::iter::from_fn(move || {
-            let at = next.checked_sub(1)?;
-            next = self.sibling[at];
-            Some(element(at))
-        })
+    /// When a walk through the tree comes to an element.
+    pub(super) fn entered(&self, element: Element) -> u32 {
+        self.enter[index(element)]
+    }
+
+    /// Whether every way to `below` goes through `above`, or they are the same.
+    pub(super) fn is_above(&self, above: Element, below: Element) -> bool {
+        let (above, below) = (index(above), index(below));
+        self.enter[below] != 0 && self.enter[above] <= self.enter[below] && self.leave[below] <= self.leave[above]
     }
 
     /// Whether every way to `node` goes through `by`.
     pub(super) fn dominates(&self, by: usize, node: usize) -> bool {
-        let (by, node) = (index(Element::Node(by)), index(Element::Node(node)));
-        self.enter[node] != 0 && self.enter[by] <= self.enter[node] && self.leave[node] <= self.leave[by]
+        self.is_above(Element::Node(by), Element::Node(node))
     }
 
     pub(super) fn levels(&self) -> &[Vec<usize>] {

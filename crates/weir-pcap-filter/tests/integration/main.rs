@@ -1,3 +1,5 @@
 //! One program for all integration tests.
 
 mod libpcap;
+mod engines;
+mod programs;

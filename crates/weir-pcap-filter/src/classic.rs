@@ -1,4 +1,0 @@
-//! Placeholder.
-/// Too long.
-#[derive(Debug)]
-pub struct TooLong;

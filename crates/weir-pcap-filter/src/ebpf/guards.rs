@@ -1,0 +1,83 @@
+//! Where it is checked that a packet has the bytes that are read.
+//!
+//! A node *needs* as many bytes as it reads at constant offsets, or as each of the ways from it to acceptance reads, if that is more: fewer
+//! bytes end in rejection either way, so that one check in front serves all. A check is made at a node that needs more than what was
+//! checked on every way to it.
+
+use crate::graph::{Condition, Graph, Target};
+use crate::ir::{Test, Value, ValueId};
+
+/// Plain loads reach as far; the kernel's verifier follows no packet further.
+pub(super) const BYTES_MAX: u32 = 32_000;
+
+/// By node.
+pub(super) struct Guards {
+    need: Vec<u32>,
+    checked: Vec<u32>,
+}
+
+impl Guards {
+    pub(super) fn of(graph: &Graph) -> Guards {
+        let order = graph.order();
+        let mut need = vec![0; graph.nodes.len()];
+        let below = |need: &[u32], target| match target {
+            Target::Accept => 0,
+            Target::Reject => u32::MAX,
+            Target::Node(node) => need[node],
+        };
+        for index in order.iter().rev() {
+            let node = &graph.nodes[*index];
+            let own = node.forced.iter().map(|value| reads_afresh(graph, *value)).max().unwrap_or(0);
+            let own = own.max(match node.condition {
+                Condition::Test(Test { left, right, .. }) => reads(graph, left).max(reads(graph, right)),
+                Condition::Chain(_) | Condition::Always => 0,
+            });
+            let behind = match node.condition {
+                Condition::Always => below(&need, node.yes),
+                _ => below(&need, node.yes).min(below(&need, node.no)),
+            };
+            // A node that leads to rejection alone asks for no more than it reads.
+            need[*index] = own.max(if behind == u32::MAX { 0 } else { behind });
+        }
+        let mut checked = vec![u32::MAX; graph.nodes.len()];
+        if let Target::Node(root) = graph.root {
+            checked[root] = 0;
+        }
+        for index in order {
+            let after = checked[index].max(need[index]);
+            for target in [graph.nodes[index].yes, graph.nodes[index].no] {
+                if let Target::Node(next) = target {
+                    checked[next] = checked[next].min(after);
+                }
+            }
+        }
+        Guards { need, checked }
+    }
+
+    /// The bytes whose presence is checked at a node.
+    pub(super) fn check(&self, node: usize) -> Option<u32> {
+        (self.need[node] > self.checked[node]).then_some(self.need[node])
+    }
+}
+
+/// Where the furthest byte that is read at a constant offset in any case ends.
+fn reads(graph: &Graph, id: ValueId) -> u32 {
+    if graph.kept.contains(&id) { 0 } else { reads_afresh(graph, id) }
+}
+
+fn reads_afresh(graph: &Graph, id: ValueId) -> u32 {
+    match *graph.values.get(id) {
+        Value::Load { base: None, offset, width } => plain_end(offset, width.bytes()).unwrap_or(0),
+        Value::Load { base: Some(base), .. } => reads(graph, base),
+        Value::HeaderLength { offset } => plain_end(offset, 1).unwrap_or(0),
+        Value::Binary { left, right, .. } => reads(graph, left).max(reads(graph, right)),
+        Value::Negate(inner) => reads(graph, inner),
+        Value::If { test, .. } => reads(graph, test.left).max(reads(graph, test.right)),
+        Value::Const(_) | Value::Len | Value::Metadata(_) => 0,
+    }
+}
+
+/// Where a plain load ends, if it may be one.
+pub(super) fn plain_end(offset: u32, bytes: u32) -> Option<u32> {
+    offset.checked_add(bytes).filter(|end| *end <= BYTES_MAX)
+}

@@ -1,0 +1,246 @@
+//! Values and tests → instructions. A value is left in r0.
+
+use super::assemble::Label;
+use super::guards::{BYTES_MAX, plain_end};
+use super::{Emitter, TooLong};
+use crate::ast::Operator;
+use crate::graph::Target;
+use crate::ir::{Comparison, Test, Value, ValueId, Width};
+
+impl Emitter<'_> {
+    /// Leaves a value in r0.
+    pub(super) fn value(&mut self, id: ValueId) -> Result<(), TooLong> {
+        if let Some(slot) = self.kept.get(&id) {
+            self.code.fetch(0, *slot);
+            return Ok(());
+        }
+        self.fresh(id)
+    }
+
+    /// Evaluates a value, even if it is kept.
+    pub(super) fn fresh(&mut self, id: ValueId) -> Result<(), TooLong> {
+        match *self.graph.values.get(id) {
+            Value::Const(number) => self.code.set(0, number),
+            // The field `len`, at offset 0.
+            Value::Len => self.code.load(2, 0, 6, 0),
+            // Captured packets have none. What follows is never reached, and is left out.
+            Value::Metadata(_) => self.code.jump(Label::of(Target::Reject)),
+            Value::Load { .. } => {
+                self.raw_load(id)?;
+                self.code.to_host(id_width(&self.graph.values, id), 0);
+            }
+            Value::HeaderLength { offset } => {
+                self.byte(offset);
+                self.code.and(0, 0xf);
+                self.code.shift_left(0, 2);
+            }
+            Value::Negate(inner) => {
+                self.value(inner)?;
+                self.code.negate(0);
+            }
+            Value::Binary { operator, left, right, .. } => self.binary(operator, left, right)?,
+            Value::If { test, then, otherwise } => self.choice(test, then, otherwise)?,
+        }
+        Ok(())
+    }
+
+    /// A byte at a constant offset.
+    fn byte(&mut self, offset: u32) {
+        match plain_end(offset, 1) {
+            Some(_) => self.code.load(0, 0, 7, offset as i16),
+            None => self.code.packet_load(None, offset, 1),
+        }
+    }
+
+    /// Leaves the bytes of a load in r0, in the packet's order if it can be a plain load, and says so by the width that is left to
+    /// exchange ([`Emitter::is_plain`]).
+    fn raw_load(&mut self, id: ValueId) -> Result<(), TooLong> {
+        let Value::Load { base, offset, width } = *self.graph.values.get(id) else { return self.value(id) };
+        let size = size_of_width(width);
+        match base {
+            None if plain_end(offset, width.bytes()).is_some() => self.code.load(size, 0, 7, offset as i16),
+            None => self.swapped_packet_load(None, offset, width),
+            Some(base) => match (self.graph.values.get(base), plain_end(offset, width.bytes())) {
+                (Value::HeaderLength { offset: header }, Some(end)) if *header < BYTES_MAX => {
+                    self.point(*header);
+                    self.code.need(9, end);
+                    self.code.load(size, 0, 9, offset as i16);
+                }
+                _ => {
+                    self.value(base)?;
+                    self.code.copy32(1, 0);
+                    self.swapped_packet_load(Some(1), offset, width);
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// `LD_IND` gives numbers; they are put back into the packet's order.
+    fn swapped_packet_load(&mut self, base: Option<u8>, offset: u32, width: Width) {
+        self.code.packet_load(base, offset, width.bytes());
+        self.code.to_host(width, 0);
+    }
+
+    /// r9 becomes the packet's first byte and the length of the IPv4 header at `header`.
+    fn point(&mut self, header: u32) {
+        if self.pointer == Some(header) {
+            return;
+        }
+        self.byte(header);
+        self.code.and(0, 0xf);
+        self.code.shift_left(0, 2);
+        self.code.copy64(9, 7);
+        self.code.add_register64(9, 0);
+        self.pointer = Some(header);
+    }
+
+    fn binary(&mut self, operator: Operator, left: ValueId, right: ValueId) -> Result<(), TooLong> {
+        if let Some(number) = self.graph.values.constant(right) {
+            self.value(left)?;
+            self.code.operate_constant(operator, number);
+            return Ok(());
+        }
+        self.value(right)?;
+        if self.is_simple(left) {
+            self.code.copy32(1, 0);
+            self.value(left)?;
+        } else {
+            let slot = self.slot()?;
+            self.code.store(slot, 0);
+            self.value(left)?;
+            self.code.fetch(1, slot);
+            self.in_use -= 1;
+        }
+        self.code.operate(operator);
+        Ok(())
+    }
+
+    /// Whether evaluating the value leaves r1 alone.
+    fn is_simple(&self, id: ValueId) -> bool {
+        match *self.graph.values.get(id) {
+            Value::Const(_) | Value::Len => true,
+            Value::Load { base: None, offset, width } => plain_end(offset, width.bytes()).is_some(),
+            _ => false,
+        }
+    }
+
+    fn choice(&mut self, test: Test, then: ValueId, otherwise: ValueId) -> Result<(), TooLong> {
+        let (yes, no, end) = (self.code.label(), self.code.label(), self.code.label());
+        self.compare(test, yes, no, Some(yes))?;
+        self.code.place(yes);
+        self.checked_value(then)?;
+        self.code.jump(end);
+        self.code.place(no);
+        self.pointer = None;
+        self.checked_value(otherwise)?;
+        self.code.place(end);
+        self.pointer = None;
+        Ok(())
+    }
+
+    /// A value that is evaluated on one of two ways: the node's check does not cover its loads.
+    fn checked_value(&mut self, id: ValueId) -> Result<(), TooLong> {
+        let end = self.furthest(id);
+        if end > 0 {
+            self.code.need(7, end);
+        }
+        self.value(id)
+    }
+
+    /// Where its furthest plain load at a constant offset ends.
+    fn furthest(&self, id: ValueId) -> u32 {
+        match *self.graph.values.get(id) {
+            Value::Load { base: None, offset, width } => plain_end(offset, width.bytes()).unwrap_or(0),
+            _ if self.kept.contains_key(&id) => 0,
+            Value::Load { base: Some(base), .. } => self.furthest(base),
+            Value::HeaderLength { offset } => plain_end(offset, 1).unwrap_or(0),
+            Value::Binary { left, right, .. } => self.furthest(left).max(self.furthest(right)),
+            Value::Negate(inner) => self.furthest(inner),
+            Value::If { test, .. } => self.furthest(test.left).max(self.furthest(test.right)),
+            Value::Const(_) | Value::Len | Value::Metadata(_) => 0,
+        }
+    }
+
+    /// Goes on at `yes` or `no`, of which `next` may follow at once.
+    pub(super) fn test(&mut self, test: Test, yes: Target, no: Target, next: Option<Target>) -> Result<(), TooLong> {
+        self.compare(test, Label::of(yes), Label::of(no), next.map(Label::of))
+    }
+
+    fn compare(&mut self, test: Test, yes: Label, no: Label, next: Option<Label>) -> Result<(), TooLong> {
+        let Test { comparison, left, right, .. } = test;
+        if let Some(number) = self.graph.values.constant(right) {
+            let keeps_order = matches!(comparison, Comparison::Eq | Comparison::Set);
+            match self.wire_order(left).filter(|_| keeps_order) {
+                Some((load, mask, width)) => {
+                    // A number that the load cannot have is no constant of its width.
+                    let fits = width == Width::Word || number >> (8 * width.bytes()) == 0;
+                    self.raw_load(load)?;
+                    if comparison == Comparison::Eq && !fits {
+                        self.code.jump(no);
+                        return Ok(());
+                    }
+                    if let Some(mask) = mask {
+                        self.code.and(0, swapped(mask, width));
+                    }
+                    self.code.branch(comparison, swapped(number, width), yes, no, next);
+                }
+                None => {
+                    self.value(left)?;
+                    self.code.branch(comparison, number, yes, no, next);
+                }
+            }
+            return Ok(());
+        }
+        self.value(right)?;
+        if self.is_simple(left) {
+            self.code.copy32(1, 0);
+            self.value(left)?;
+        } else {
+            let slot = self.slot()?;
+            self.code.store(slot, 0);
+            self.value(left)?;
+            self.code.fetch(1, slot);
+            self.in_use -= 1;
+        }
+        self.code.branch_registers(comparison, yes, no, next);
+        Ok(())
+    }
+
+    /// A load, or one with a mask, that can be compared in the packet's byte order.
+    fn wire_order(&self, id: ValueId) -> Option<(ValueId, Option<u32>, Width)> {
+        match *self.graph.values.get(id) {
+            Value::Load { width, .. } => Some((id, None, width)),
+            Value::Binary { operator: Operator::And, left, right, .. } => {
+                let Value::Load { width, .. } = *self.graph.values.get(left) else { return None };
+                let is_kept = self.kept.contains_key(&id);
+                Some((left, Some(self.graph.values.constant(right)?), width)).filter(|_| !is_kept)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn id_width(values: &crate::ir::Values, id: ValueId) -> Width {
+    match *values.get(id) {
+        Value::Load { width, .. } => width,
+        _ => Width::Byte,
+    }
+}
+
+/// The code of a width in eBPF's load instructions: 0 a byte, 1 a half, 2 a word.
+fn size_of_width(width: Width) -> u8 {
+    match width {
+        Width::Byte => 0,
+        Width::Half => 1,
+        Width::Word => 2,
+    }
+}
+
+fn swapped(number: u32, width: Width) -> u32 {
+    match width {
+        Width::Byte => number & 0xff,
+        Width::Half => u32::from((number as u16).swap_bytes()),
+        Width::Word => number.swap_bytes(),
+    }
+}

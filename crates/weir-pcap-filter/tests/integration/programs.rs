@@ -1,0 +1,57 @@
+//! The eBPF program of a filter does what its graph says, on every engine.
+
+use testkit::expressions::{EXPRESSIONS, expression};
+use testkit::packets::{self, LINKS};
+use testkit::random::Source;
+use weir_pcap_filter::{LinkType, Options, compile};
+
+use crate::engines::{Ready, listing};
+use crate::libpcap::System;
+
+/// Compares the engines on packets of a link type; how many were compared.
+fn check(dlt: i32, text: &str, packets_each: usize, random: &mut Source) -> usize {
+    let options = Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
+    let Ok(filter) = compile(text, &options, &System) else { return 0 };
+    let program = filter.program("filter").unwrap_or_else(|error| panic!("{dlt} `{text}`: {error}"));
+    let ready = Ready::of(&program).unwrap_or_else(|error| panic!("{dlt} `{text}`: {error}\n{}", filter.graph));
+    let link = packets::link(dlt);
+    let mut compared = 0;
+    for round in 0..packets_each {
+        let packet = link.packet(random);
+        let packet = if round % 3 == 2 { packets::mutated(&packet, random) } else { packet };
+        let mut one = |bytes: &[u8], wire_len: u32, is_interpreted: bool| {
+            let expected = filter.evaluate(bytes, wire_len);
+            let show = || format!("{dlt} `{text}` on {bytes:02x?} ({wire_len})\n{}\n{}", filter.graph, listing(&program));
+            assert_eq!(ready.native(bytes, wire_len), expected, "native: {}", show());
+            if is_interpreted {
+                assert_eq!(ready.interpreted(bytes, wire_len), expected, "interpreted: {}", show());
+            }
+            compared += 1;
+        };
+        one(&packet.bytes, packet.wire_len, true);
+        if round == 0 {
+            packets::cut(&packet).for_each(|cut| one(&cut.bytes, cut.wire_len, false));
+        }
+    }
+    compared
+}
+
+#[test]
+fn programs_do_what_their_graphs_say() {
+    let mut random = Source::new(7);
+    let mut compared = 0;
+    for (index, text) in EXPRESSIONS.iter().enumerate() {
+        for (at, link) in LINKS.iter().enumerate() {
+            if (index + at).is_multiple_of(60) || link.dlt == 1 && index.is_multiple_of(3) {
+                compared += check(link.dlt, text, 3, &mut random);
+            }
+        }
+    }
+    for link in LINKS {
+        for _ in 0..6 * crate::libpcap::scale() {
+            let text = expression(&mut random, link.dlt);
+            compared += check(link.dlt, &text, 3, &mut random);
+        }
+    }
+    assert!(compared > 10_000, "{compared}");
+}
