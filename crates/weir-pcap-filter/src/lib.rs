@@ -35,6 +35,7 @@ mod lower;
 mod graph;
 mod optimize;
 
+mod classic;
 mod ebpf;
 
 mod evaluate;

@@ -2,4 +2,5 @@
 
 mod libpcap;
 mod engines;
+mod kernel;
 mod programs;
