@@ -11,9 +11,10 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 28] = [
+const MAY_USE: [(&str, &[&str]); 29] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
+    ("weir-cbpf", &["weir-ebpf"]),
     ("weir-event", &[]),
     ("weir-ir", &["weir-source", "weir-event"]),
     ("weir-header", &["weir-source", "weir-ir", "weir-event"]),
@@ -81,6 +82,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
 const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-source",
     "weir-ebpf",
+    "weir-cbpf",
     "weir-event",
     "weir-ir",
     "weir-syntax",

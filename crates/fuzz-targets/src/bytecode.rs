@@ -24,6 +24,7 @@ pub fn read(bytes: &[u8]) {
     let (kind, lent) = match bytes.len() % 8 {
         1 => (ProgramKind::Xdp, Some(Context::xdp(&[1; 4], &PACKET))),
         2 => (ProgramKind::SocketFilter, Some(Context::socket(&[2; 14], &PACKET))),
+        4 => (ProgramKind::Classifier, Some(Context::classifier(&[3; 4], &PACKET, 60))),
         3 => (ProgramKind::Memory { bytes: PACKET.len() as u32 }, Some(Context::memory(&PACKET))),
         _ => (ProgramKind::Probe, None),
     };

@@ -136,6 +136,7 @@ pub fn load(object: &Object) -> Result<Loaded, KernelError> {
         ProgramKind::Tracepoint => Ok(ProgType::Tracepoint),
         ProgramKind::SocketFilter => Ok(ProgType::SocketFilter),
         ProgramKind::Xdp => Ok(ProgType::Xdp),
+        ProgramKind::Classifier => Ok(ProgType::SchedCls),
         ProgramKind::Memory { .. } => Err(KernelError::Kind { kind }),
     })
 }

@@ -110,6 +110,48 @@ pub fn next(state: &mut u64) -> u64 {
     state.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
 
+/// A sequence of [`next`], and what is drawn from it.
+#[derive(Clone, Debug)]
+pub struct Source(u64);
+
+impl Source {
+    pub fn new(seed: u64) -> Source {
+        let mut source = Source(state(seed));
+        // The first numbers of small seeds are alike.
+        for _ in 0..4 {
+            source.number();
+        }
+        source
+    }
+
+    pub fn number(&mut self) -> u64 {
+        next(&mut self.0)
+    }
+
+    /// A number from 0 to `limit` - 1. `limit`: not 0.
+    pub fn below(&mut self, limit: usize) -> usize {
+        ((self.number() >> 24) % limit as u64) as usize
+    }
+
+    pub fn byte(&mut self) -> u8 {
+        (self.number() >> 40) as u8
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.byte()).collect()
+    }
+
+    /// True in `percent` of 100 draws.
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of `choices`, of which there is at least one.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -327,6 +327,7 @@ impl Program {
         let mut lent = match kind {
             ProgramKind::Xdp => Context::xdp(&[], bytes),
             ProgramKind::SocketFilter => Context::socket(&[], bytes),
+            ProgramKind::Classifier => Context::classifier(&[], bytes, bytes.len() as u32),
             _ => Context::memory(bytes),
         };
         let r0 = self.interpret(&mut lent)?;

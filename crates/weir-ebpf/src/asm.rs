@@ -25,7 +25,7 @@
 //! What llvm-objdump has no word for, because a relocation says it there, is written so:
 //! - `map NAME KIND key N value N entries N` defines a map, with `flags N` and `extra N` behind it where they are not
 //!   0; `program "NAME" KIND` begins a program
-//!   (kinds: `probe`, `controller`, `socket`, `xdp`, `memory BYTES`);
+//!   (kinds: `probe`, `controller`, `socket`, `xdp`, `classifier`, `memory BYTES`);
 //! - `initial NAME "2a00000000000000"` is what the only value of an array holds at first, in hexadecimal digits; the
 //!   rest is zeros. `holds NAME 1 OTHER` is the program or map in slot 1 of an array of programs or a map that holds
 //!   maps;

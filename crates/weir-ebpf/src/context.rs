@@ -2,8 +2,8 @@
 //!
 //! A program reads the fields of the kernel's `struct xdp_md` or `struct __sk_buff` at the kernel's offsets and widths.
 //! weir hands a context over as 21 slots of 8 bytes (`weir_rt::executable::Frame`), in which a packet's addresses have
-//! their 8 bytes. A [`Field`] says where an access goes. One row of [`XDP`] or [`SOCKET`] is one field; what has no row
-//! is refused.
+//! their 8 bytes. A [`Field`] says where an access goes. One row of [`XDP`], [`SOCKET`] or [`CLASSIFIER`] is one field;
+//! what has no row is refused.
 //!
 //! Sources: Linux include/uapi/linux/bpf.h (offsets); what may be accessed, and how, was tried on Linux 6.18.
 
@@ -81,6 +81,8 @@ pub struct Field {
     pub meaning: Meaning,
     pub widths: Widths,
     pub writable: bool,
+    /// Bytes that a write leaves, the lower ones: of some fields the kernel keeps fewer than it shows. The others are 0.
+    pub kept: u32,
 }
 
 /// Bytes of `struct xdp_md`, and its fields.
@@ -95,7 +97,7 @@ pub const XDP: &[Field] = &[
 ];
 
 /// Bytes of `struct __sk_buff`, and the fields that a socket filter may use.
-pub const SOCKET_BYTES: u32 = 192;
+pub const SK_BUFF_BYTES: u32 = 192;
 #[rustfmt::skip]
 pub const SOCKET: &[Field] = &[
     number("len",               0, packet::FIELDS,      Widths::Parts),
@@ -110,20 +112,57 @@ pub const SOCKET: &[Field] = &[
     number("ingress_ifindex",  36, packet::FIELDS + 36, Widths::Parts),
     number("ifindex",          40, packet::FIELDS + 40, Widths::Parts),
     number("tc_index",         44, packet::FIELDS + 44, Widths::Parts),
-    // Five words for the program's own use.
-    Field { bytes: 20, writable: true, ..number("cb", 48, packet::FIELDS + 48, Widths::Any) },
+    CB,
     number("hash",             68, packet::FIELDS + 68, Widths::Parts),
     number("napi_id",          84, packet::FIELDS + 72, Widths::Parts),
     number("gso_segs",        164, packet::FIELDS + 76, Widths::Parts),
     number("gso_size",        176, packet::FIELDS + 80, Widths::Parts),
 ];
 
+/// The fields that a classifier may use. Those that a socket filter has too stand in the same places.
+#[rustfmt::skip]
+pub const CLASSIFIER: &[Field] = &[
+    number("len",               0, packet::FIELDS,      Widths::Parts),
+    number("pkt_type",          4, packet::FIELDS +  4, Widths::Parts),
+    writable(number("mark",     8, packet::FIELDS +  8, Widths::Parts), 4),
+    // The kernel ignores a write of 0xffff or more here; weir keeps its lower half.
+    writable(number("queue_mapping", 12, packet::FIELDS + 12, Widths::Parts), 2),
+    number("protocol",         16, packet::FIELDS + 16, Widths::Parts),
+    number("vlan_present",     20, packet::FIELDS + 20, Widths::Parts),
+    number("vlan_tci",         24, packet::FIELDS + 24, Widths::Parts),
+    number("vlan_proto",       28, packet::FIELDS + 28, Widths::Parts),
+    writable(number("priority", 32, packet::FIELDS + 32, Widths::Parts), 4),
+    number("ingress_ifindex",  36, packet::FIELDS + 36, Widths::Parts),
+    number("ifindex",          40, packet::FIELDS + 40, Widths::Parts),
+    writable(number("tc_index", 44, packet::FIELDS + 44, Widths::Parts), 2),
+    CB,
+    number("hash",             68, packet::FIELDS + 68, Widths::Parts),
+    writable(number("tc_classid", 72, packet::FIELDS + 84, Widths::Parts), 2),
+    address("data",            76, packet::DATA,      Meaning::Data),
+    address("data_end",        80, packet::DATA_END,  Meaning::DataEnd),
+    number("napi_id",          84, packet::FIELDS + 72, Widths::Parts),
+    address("data_meta",      140, packet::DATA_META, Meaning::DataMeta),
+    Field { bytes: 8, ..writable(number("tstamp", 152, packet::FIELDS + 96, Widths::Whole), 8) },
+    number("wire_len",        160, packet::FIELDS + 88, Widths::Parts),
+    number("gso_segs",        164, packet::FIELDS + 76, Widths::Parts),
+    number("gso_size",        176, packet::FIELDS + 80, Widths::Parts),
+    Field { bytes: 1, ..number("tstamp_type", 180, packet::FIELDS + 92, Widths::Whole) },
+    Field { bytes: 8, ..number("hwtstamp", 184, packet::FIELDS + 104, Widths::Whole) },
+];
+
+/// Five words for the program's own use.
+const CB: Field = Field { bytes: 20, ..writable(number("cb", 48, packet::FIELDS + 48, Widths::Any), 20) };
+
+const fn writable(field: Field, kept: u32) -> Field {
+    Field { writable: true, kept, ..field }
+}
+
 const fn address(name: &'static str, offset: u32, at: u32, meaning: Meaning) -> Field {
-    Field { name, offset, bytes: 4, at, meaning, widths: Widths::Whole, writable: false }
+    Field { name, offset, bytes: 4, at, meaning, widths: Widths::Whole, writable: false, kept: 0 }
 }
 
 const fn number(name: &'static str, offset: u32, at: u32, widths: Widths) -> Field {
-    Field { name, offset, bytes: 4, at, meaning: Meaning::Number, widths, writable: false }
+    Field { name, offset, bytes: 4, at, meaning: Meaning::Number, widths, writable: false, kept: 0 }
 }
 
 /// The fields of a packet kind's context; none for other kinds.
@@ -131,6 +170,7 @@ pub fn fields(kind: ProgramKind) -> &'static [Field] {
     match kind {
         ProgramKind::Xdp => XDP,
         ProgramKind::SocketFilter => SOCKET,
+        ProgramKind::Classifier => CLASSIFIER,
         ProgramKind::Probe
         | ProgramKind::Controller
         | ProgramKind::Tracepoint
@@ -152,7 +192,7 @@ pub fn field_named(kind: ProgramKind, name: &str) -> Option<&'static Field> {
 pub fn structure_bytes(kind: ProgramKind) -> u32 {
     match kind {
         ProgramKind::Xdp => XDP_BYTES,
-        ProgramKind::SocketFilter => SOCKET_BYTES,
+        ProgramKind::SocketFilter | ProgramKind::Classifier => SK_BUFF_BYTES,
         ProgramKind::Probe | ProgramKind::Controller => crate::isa::native::pt_regs::BYTES_WITH_FLOATS,
         ProgramKind::Tracepoint => crate::isa::native::pt_regs::BYTES,
         ProgramKind::Memory { .. } => 0,
@@ -160,8 +200,8 @@ pub fn structure_bytes(kind: ProgramKind) -> u32 {
 }
 
 impl Field {
-    /// Where in weir's slots an access of `bytes` at `offset` of the structure goes: byte offset and bytes. None where
-    /// the field is not accessed so.
+    /// Where in weir's slots an access of `bytes` at `offset` of the structure goes: byte offset and bytes, which are
+    /// more for an address, and fewer for a write of what is not all kept. None where the field is not accessed so.
     pub fn place(&self, offset: u32, bytes: u32, is_write: bool) -> Option<(u32, u32)> {
         let inside = offset.checked_sub(self.offset)?;
         let is_whole = inside == 0 && bytes == self.bytes;
@@ -172,14 +212,16 @@ impl Field {
         };
         match self.meaning {
             _ if !fits || is_write && !self.writable => None,
+            Meaning::Number if is_write => Some((self.at + inside, bytes.min(self.kept))),
             Meaning::Number => Some((self.at + inside, bytes)),
             Meaning::Data | Meaning::DataEnd | Meaning::DataMeta => Some((self.at, 8)),
         }
     }
 
     /// The slots of an access: bit n is slot n.
-    pub fn slots(at: u32, bytes: u32) -> u32 {
-        (at / 8..=(at + bytes - 1) / 8).fold(0, |slots, slot| slots | 1 << slot)
+    pub const fn slots(at: u32, bytes: u32) -> u32 {
+        let (first, last) = (at / 8, (at + bytes - 1) / 8);
+        u32::MAX >> (31 - last) & u32::MAX << first
     }
 }
 
@@ -189,23 +231,28 @@ mod tests {
 
     #[test]
     fn fields_have_places_of_their_own_inside_the_slots() {
-        for (fields, bytes) in [(XDP, XDP_BYTES), (SOCKET, SOCKET_BYTES)] {
+        for (fields, bytes) in [(XDP, XDP_BYTES), (SOCKET, SK_BUFF_BYTES), (CLASSIFIER, SK_BUFF_BYTES)] {
             let mut taken = 0u64;
             for field in fields {
                 let width = if field.meaning == Meaning::Number { field.bytes } else { 8 };
                 assert!(field.offset + field.bytes <= bytes, "{}", field.name);
                 assert!(field.at + width <= crate::isa::native::pt_regs::BYTES, "{}", field.name);
                 // 8-byte accesses to `cb` stay aligned.
-                assert_eq!(field.at % width.min(4), 0, "{}", field.name);
-                let bits = (field.at / 4..(field.at + width) / 4).fold(0, |bits, word| bits | 1u64 << word);
+                let aligned = if width == 8 { 8 } else { width.min(4) };
+                assert_eq!(field.at % aligned, 0, "{}", field.name);
+                assert!(field.writable == (field.kept > 0) && field.kept <= field.bytes, "{}", field.name);
+                let words = field.at / 4..(field.at + width).div_ceil(4);
+                let bits = words.fold(0, |bits, word| bits | 1u64 << word);
                 assert_eq!(taken & bits, 0, "{}", field.name);
                 taken |= bits;
             }
         }
-        assert_eq!(
-            field_named(ProgramKind::SocketFilter, "cb").map(|cb| (cb.at % 8, cb.offset % 8)),
-            Some((0, 0))
-        );
+        assert_eq!((CB.at % 8, CB.offset % 8), (0, 0));
+        for field in SOCKET {
+            let found =
+                field_named(ProgramKind::Classifier, field.name).map(|found| (found.at, found.offset));
+            assert_eq!(found, Some((field.at, field.offset)), "{}", field.name);
+        }
     }
 
     #[test]
@@ -221,5 +268,13 @@ mod tests {
         assert_eq!(place(ProgramKind::SocketFilter, 56, 8, true), Some((packet::FIELDS + 56, 8)));
         assert_eq!(place(ProgramKind::SocketFilter, 64, 8, true), None);
         assert_eq!(place(ProgramKind::SocketFilter, 76, 4, false), None);
+        assert_eq!(place(ProgramKind::Classifier, 76, 4, false), Some((packet::DATA, 8)));
+        assert_eq!(place(ProgramKind::Classifier, 140, 4, false), Some((packet::DATA_META, 8)));
+        assert_eq!(place(ProgramKind::Classifier, 80, 4, true), None);
+        assert_eq!(place(ProgramKind::Classifier, 152, 8, true), Some((packet::FIELDS + 96, 8)));
+        assert_eq!(place(ProgramKind::Classifier, 152, 4, false), None);
+        assert_eq!(place(ProgramKind::Classifier, 180, 1, false), Some((packet::FIELDS + 92, 1)));
+        assert_eq!(place(ProgramKind::Classifier, 44, 4, true), Some((packet::FIELDS + 44, 2)));
+        assert_eq!(place(ProgramKind::Classifier, 44, 2, true), None);
     }
 }

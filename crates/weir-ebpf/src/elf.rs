@@ -141,6 +141,7 @@ impl ObjectFile {
             ProgramKind::Probe => "uprobe".to_owned(),
             ProgramKind::Controller => "kprobe".to_owned(),
             ProgramKind::Tracepoint | ProgramKind::SocketFilter | ProgramKind::Xdp => kind.name().to_owned(),
+            ProgramKind::Classifier => "tc".to_owned(),
             ProgramKind::Memory { bytes } => format!("{MEMORY_SECTION}{bytes}"),
         };
         let origin = |kind| ProgramOrigin { section: section(kind), ..ProgramOrigin::default() };
@@ -180,10 +181,10 @@ impl ObjectFile {
         }
         let reason = match OTHER_CONTEXTS.contains(&family(section)) {
             true => {
-                "this version runs those of probes (uprobe, kprobe), tracepoints and packets (xdp, socket)"
+                "this version runs those of probes (uprobe, kprobe), tracepoints and packets (xdp, tc, socket)"
             }
             false => {
-                "no kind of program is called so; libbpf's names begin with xdp, socket, uprobe, kprobe, tp and the like"
+                "no kind of program is called so; libbpf's names begin with xdp, tc, socket, uprobe, kprobe, tp and the like"
             }
         };
         Some(format!(
@@ -206,6 +207,7 @@ impl ObjectFile {
             // Programs of a map of devices or CPUs have more fields.
             "xdp" if section.ends_with("/devmap") || section.ends_with("/cpumap") => None,
             "xdp" => Some(ProgramKind::Xdp),
+            "tc" | "tcx" | "classifier" => Some(ProgramKind::Classifier),
             kind => PROBES.contains(&kind).then_some(ProgramKind::Probe),
         }
     }
@@ -227,7 +229,6 @@ const OTHER_CONTEXTS: &[&str] = &[
     "action",
     "cgroup",
     "cgroup_skb",
-    "classifier",
     "fentry",
     "fexit",
     "flow_dissector",
@@ -250,11 +251,37 @@ const OTHER_CONTEXTS: &[&str] = &[
     "sockops",
     "struct_ops",
     "syscall",
-    "tc",
-    "tcx",
     "tp_btf",
 ];
 
 fn source_line<'a>(btf: &'a Btf, row: &LineRow) -> SourceLine<'a> {
     SourceLine { file: btf.text(row.file), line: row.line, column: row.column, text: btf.text(row.text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_of_packets_say_their_kind() {
+        for (section, kind) in [
+            ("tc", Some(ProgramKind::Classifier)),
+            ("tc/egress", Some(ProgramKind::Classifier)),
+            ("tcx/ingress", Some(ProgramKind::Classifier)),
+            ("?classifier", Some(ProgramKind::Classifier)),
+            ("classifier/5", Some(ProgramKind::Classifier)),
+            ("classifiers", None),
+            ("action", None),
+            ("xdp.frags", Some(ProgramKind::Xdp)),
+            ("xdp/devmap", None),
+            ("socket/a", Some(ProgramKind::SocketFilter)),
+        ] {
+            assert_eq!(ObjectFile::kind_of(section), kind, "{section}");
+        }
+        for kind in [ProgramKind::Classifier, ProgramKind::Xdp, ProgramKind::SocketFilter] {
+            let program = crate::Program { name: "p".into(), kind, insns: Vec::new() };
+            let file = ObjectFile::of(Object { maps: Vec::new(), programs: vec![program] });
+            assert_eq!(ObjectFile::kind_of(&file.programs[0].section), Some(kind));
+        }
+    }
 }

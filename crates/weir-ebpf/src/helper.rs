@@ -211,8 +211,8 @@ const fn function(symbol: &'static str) -> Option<&'static str> {
     if symbol.as_bytes()[0] == b'i' { None } else { Some(symbol) }
 }
 
-/// Helpers that read the packet of a socket filter, which programs of other kinds have not.
-pub const OF_SOCKET_FILTERS: &[HelperId] = &[SKB_LOAD_BYTES, SKB_LOAD_BYTES_RELATIVE];
+/// Helpers that read the packet of a `struct __sk_buff`, which socket filters and classifiers have.
+pub const OF_SK_BUFFS: &[HelperId] = &[SKB_LOAD_BYTES, SKB_LOAD_BYTES_RELATIVE];
 
 /// `bpf_get_current_task`, of programs that run in the kernel: no engine of weir's has it.
 pub const GET_CURRENT_TASK: HelperId = 35;

@@ -18,6 +18,9 @@ pub enum ProgramKind {
     SocketFilter,
     /// r1 is a `struct xdp_md *`; the packet is read and written through its addresses (BPF_PROG_TYPE_XDP).
     Xdp,
+    /// r1 is a `struct __sk_buff *`; the packet, link header first, is read and written through its addresses, and read by
+    /// packet loads (BPF_PROG_TYPE_SCHED_CLS, of tc and tcx).
+    Classifier,
     /// r1 points to `bytes` bytes that may be read and written, or is 0 if there are none; r2 is their number. The
     /// kernel has no such programs.
     Memory { bytes: u32 },
@@ -25,7 +28,8 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// The words that begin a kind in assembly text, and are section names where libbpf has the kind.
-    pub const NAMES: [&'static str; 6] = ["probe", "controller", "tracepoint", "socket", "xdp", "memory"];
+    pub const NAMES: [&'static str; 7] =
+        ["probe", "controller", "tracepoint", "socket", "xdp", "classifier", "memory"];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -34,6 +38,7 @@ impl ProgramKind {
             ProgramKind::Tracepoint => "tracepoint",
             ProgramKind::SocketFilter => "socket",
             ProgramKind::Xdp => "xdp",
+            ProgramKind::Classifier => "classifier",
             ProgramKind::Memory { .. } => "memory",
         }
     }
@@ -45,7 +50,17 @@ impl ProgramKind {
 
     /// The context is that of a packet (see [`context`](crate::context)).
     pub fn is_packet(self) -> bool {
-        matches!(self, ProgramKind::SocketFilter | ProgramKind::Xdp)
+        matches!(self, ProgramKind::SocketFilter | ProgramKind::Xdp | ProgramKind::Classifier)
+    }
+
+    /// The context is a `struct __sk_buff`, so that packet loads and helpers of such are there.
+    pub fn is_sk_buff(self) -> bool {
+        matches!(self, ProgramKind::SocketFilter | ProgramKind::Classifier)
+    }
+
+    /// The packet is reached through addresses that the context holds.
+    pub fn has_packet_addresses(self) -> bool {
+        matches!(self, ProgramKind::Xdp | ProgramKind::Classifier)
     }
 }
 

@@ -207,6 +207,7 @@ fn executable(
         reads_cookie: has_tail_calls || ops.iter().any(|op| matches!(op, Op::Cookie { .. })),
         uses_session: has_tail_calls || uses_session(program),
         lanes: lane_use::lane_use(program, abi),
+        writes_packet: has_tail_calls || program.writes_packet(),
         stack_bytes,
         origins: assembled.origins,
     }

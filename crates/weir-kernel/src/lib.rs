@@ -3,7 +3,7 @@
 //! In: the maps and a program of an object. Out: descriptors ([`Maps`], [`Loaded`], [`Probe`], [`Link`]) that live as long as their values,
 //! what a run by BPF_PROG_TEST_RUN answers ([`Ran`]), records ([`Ring`]); or the kernel's refusal, with its verifier's log.
 //!
-//! - XDP programs and socket filters are loaded as what they are. What a packet must have at least says
+//! - XDP programs, classifiers and socket filters are loaded as what they are. What a packet must have at least says
 //!   [`bytes_min`]; a socket filter's begins behind its link header; interface and queue are those of the loopback
 //!   device.
 //! - A program of memory is called by an XDP program that weir puts before it, which checks that the packet has the
@@ -122,11 +122,11 @@ impl KernelError {
 const LINK_BYTES: usize = 14;
 
 /// Bytes that the kernel wants of a packet like this in a test (tried on Linux 6.18): its Ethernet header; of a socket
-/// filter's also the IPv4 or IPv6 header that it names.
+/// filter's and a classifier's also the IPv4 or IPv6 header that it names.
 pub fn bytes_min(kind: ProgramKind, packet: &[u8]) -> usize {
-    let behind = match (kind, packet.get(12..LINK_BYTES)) {
-        (ProgramKind::SocketFilter, Some([0x08, 0x00])) => 20,
-        (ProgramKind::SocketFilter, Some([0x86, 0xdd])) => 40,
+    let behind = match (kind.is_sk_buff(), packet.get(12..LINK_BYTES)) {
+        (true, Some([0x08, 0x00])) => 20,
+        (true, Some([0x86, 0xdd])) => 40,
         _ => 0,
     };
     LINK_BYTES + behind

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use weir_ebpf::btf::{Argument, Described};
 use weir_ebpf::insn::pseudo;
-use weir_ebpf::{Insn, Program, ProgramKind};
+use weir_ebpf::{Insn, Program, ProgramKind, context};
 
 use crate::syscall::{self, BtfLoad, ProgLoad, TestRun};
 use crate::{KernelError, LINK_BYTES, Maps, bytes_min, memory};
@@ -111,6 +111,7 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
         }
         ProgramKind::SocketFilter => load_as(program, maps, ProgType::SocketFilter),
         ProgramKind::Xdp => load_as(program, maps, ProgType::Xdp),
+        ProgramKind::Classifier => load_as(program, maps, ProgType::SchedCls),
         ProgramKind::Memory { bytes } => {
             let result = Maps::create(&[memory::result_map()])?;
             let wrapped = memory::wrapped(program, bytes, maps.count());
@@ -167,6 +168,12 @@ impl Loaded {
             return Err(KernelError::Short { kind: self.kind, least, bytes: bytes.len() });
         }
         let mut after = vec![0; bytes.len() + GROWTH_BYTES_MAX];
+        // Without a context, the kernel tells a classifier that nothing was on the wire.
+        let no_context = [0; context::SK_BUFF_BYTES as usize];
+        let given = match self.kind {
+            ProgramKind::Classifier if input.context.is_empty() => &no_context[..],
+            _ => input.context,
+        };
         let mut context = vec![0; input.context.len()];
         let address = |bytes: &[u8]| if bytes.is_empty() { 0 } else { bytes.as_ptr() as u64 };
         let mut attributes = TestRun {
@@ -176,9 +183,9 @@ impl Loaded {
             data_in: address(&bytes),
             data_out: after.as_mut_ptr() as u64,
             repeat,
-            ctx_size_in: input.context.len() as u32,
+            ctx_size_in: given.len() as u32,
             ctx_size_out: context.len() as u32,
-            ctx_in: address(input.context),
+            ctx_in: address(given),
             ctx_out: if context.is_empty() { 0 } else { context.as_mut_ptr() as u64 },
             ..TestRun::default()
         };

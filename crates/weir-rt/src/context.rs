@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use weir_ebpf::context::{self, Meaning, memory, packet};
+use weir_ebpf::context::{self, Field, Meaning, memory, packet};
 use weir_ebpf::{ProgramKind, pt_regs};
 
 use crate::executable::Frame;
@@ -56,7 +56,19 @@ impl Context {
         let mut context = Context::lend(ProgramKind::SocketFilter, link, bytes);
         context.set_packet(0);
         context.set_slot(packet::LINK, context.address() - link.len() as u64);
-        context.set_field("len", bytes.len() as u32);
+        context.set_field("len", bytes.len() as u64);
+        context
+    }
+
+    /// A packet for classifiers, link header first, and the metadata before it. The program sees `bytes`, which are what was
+    /// captured; `len` and `wire_len` say `wire_bytes`, which may be more. The network header stands behind 14 bytes.
+    pub fn classifier(meta: &[u8], bytes: &[u8], wire_bytes: u32) -> Context {
+        let mut context = Context::lend(ProgramKind::Classifier, meta, bytes);
+        context.set_packet(meta.len());
+        context.set_slot(packet::NETWORK, context.address() + bytes.len().min(ETHERNET_BYTES) as u64);
+        for field in ["len", "wire_len"] {
+            context.set_field(field, wire_bytes.into());
+        }
         context
     }
 
@@ -68,15 +80,20 @@ impl Context {
             ProgramKind::SocketFilter => {
                 let (link, rest) = bytes.split_at(bytes.len().min(ETHERNET_BYTES));
                 let mut context = Context::socket(link, rest);
-                context.set_field("protocol", protocol(link, rest));
-                context.set_field("pkt_type", packet_type(link));
+                context.set_link(link, rest);
+                context
+            }
+            ProgramKind::Classifier => {
+                let (link, rest) = bytes.split_at(bytes.len().min(ETHERNET_BYTES));
+                let mut context = Context::classifier(&[], bytes, bytes.len() as u32);
+                context.set_link(link, rest);
                 context
             }
             _ => return None,
         };
         for field in ["ingress_ifindex", "ifindex"] {
-            // A socket filter's packet has come in by no interface, but stands at one.
-            if (kind, field) != (ProgramKind::SocketFilter, "ingress_ifindex") {
+            // A packet with a `struct __sk_buff` has come in by no interface, but stands at one.
+            if !kind.is_sk_buff() || field != "ingress_ifindex" {
                 context.set_field(field, LOOPBACK);
             }
         }
@@ -113,14 +130,19 @@ impl Context {
         Some((self.frame.regs[at as usize / 8] >> (8 * (at % 8))) as u32)
     }
 
-    /// Says what a field of the context holds; a packet's addresses and fields of other kinds stay.
-    pub fn set_field(&mut self, name: &str, value: u32) {
+    /// Says what a field of the context holds, as far as it has bits for that (of `cb`: the first word); a packet's addresses
+    /// and fields of other kinds stay.
+    pub fn set_field(&mut self, name: &str, value: u64) {
         let field = context::field_named(self.kind, name).filter(|field| field.meaning == Meaning::Number);
         if let Some(field) = field {
-            let (slot, shift) = (field.at as usize / 8, 8 * (field.at % 8));
-            let others = self.frame.regs[slot] & !(0xffff_ffff << shift);
-            self.frame.regs[slot] = others | u64::from(value) << shift;
+            set_number(&mut self.frame.regs[field.at as usize / 8], field, value);
         }
+    }
+
+    /// What the link header says of the packet.
+    fn set_link(&mut self, link: &[u8], rest: &[u8]) {
+        self.set_field("protocol", protocol(link, rest).into());
+        self.set_field("pkt_type", packet_type(link).into());
     }
 
     fn lend(kind: ProgramKind, before: &[u8], bytes: &[u8]) -> Context {
@@ -170,8 +192,11 @@ pub fn frame(kind: ProgramKind, address: u64, bytes: usize) -> Frame {
             set(at, address);
         }
         set(packet::DATA_END, address + bytes as u64);
-        if let Some(len) = context::field_named(kind, "len") {
-            set(len.at / 8 * 8, (bytes as u64 & 0xffff_ffff) << (8 * (len.at % 8)));
+        if kind == ProgramKind::Classifier {
+            set(packet::NETWORK, address + bytes.min(ETHERNET_BYTES) as u64);
+        }
+        for len in ["len", "wire_len"].iter().filter_map(|name| context::field_named(kind, name)) {
+            set_number(&mut frame.regs[len.at as usize / 8], len, bytes as u64);
         }
     } else {
         set(memory::ADDRESS, if bytes == 0 { 0 } else { address });
@@ -180,9 +205,21 @@ pub fn frame(kind: ProgramKind, address: u64, bytes: usize) -> Frame {
     frame
 }
 
+/// Puts a number into the slot that a field is in.
+pub(crate) fn set_number(slot: &mut u64, field: &Field, value: u64) {
+    let bytes = match field.kept {
+        // A word of those that the program may use.
+        8.. if field.bytes > 8 => 4,
+        0 => field.bytes,
+        kept => kept,
+    };
+    let (mask, shift) = (u64::MAX >> (64 - 8 * bytes), 8 * (field.at % 8));
+    *slot = *slot & !(mask << shift) | (value & mask) << shift;
+}
+
 /// Bytes of an Ethernet header, and the number of the loopback device.
 const ETHERNET_BYTES: usize = 14;
-const LOOPBACK: u32 = 1;
+const LOOPBACK: u64 = 1;
 
 /// What stands in an Ethernet header as the protocol, in the order of the wire; where it is a length, what the kernel
 /// says instead (ETH_P_802_3 before 0xffff, else ETH_P_802_2).
@@ -269,6 +306,23 @@ mod tests {
         let slot = |at: u32| context.frame.regs[at as usize / 8];
         assert_eq!(slot(packet::DATA) - slot(packet::LINK), 14);
         assert_eq!((context.field(0), context.bytes_before(14)), (Some(3), vec![9; 14]));
+
+        for (captured, network) in [(0, 0), (13, 13), (14, 14), (60, 14), (70_000, 14)] {
+            let context = Context::classifier(&[8; 4], &vec![7; captured], 90_000);
+            let slot = |at: u32| context.frame.regs[at as usize / 8];
+            assert_eq!(slot(packet::DATA_END) - slot(packet::DATA), captured as u64);
+            assert_eq!(slot(packet::DATA) - slot(packet::DATA_META), 4);
+            assert_eq!(
+                (slot(packet::LINK), slot(packet::NETWORK)),
+                (slot(packet::DATA), slot(packet::DATA) + network)
+            );
+            assert_eq!((context.field(0), context.field(160)), (Some(90_000), Some(90_000)));
+            let lent = frame(ProgramKind::Classifier, slot(packet::DATA), captured);
+            assert_eq!(
+                lent.regs[1..5],
+                [&context.frame.regs[1..2], &[slot(0); 2], &[slot(0) + network]].concat()
+            );
+        }
     }
 
     #[test]
@@ -280,6 +334,15 @@ mod tests {
             (context.field(4), context.field(8), context.field(12)),
             (Some(3), Some(0x1234_5678), Some(0))
         );
+        let mut context = Context::classifier(&[], &[], 5);
+        for (field, value) in
+            [("tstamp", 1 << 40 | 2), ("hwtstamp", 3), ("tc_index", 0x1_0004), ("tstamp_type", 0x105)]
+        {
+            context.set_field(field, value);
+        }
+        let slot = |at: u32| context.frame.regs[(packet::FIELDS + at) as usize / 8];
+        assert_eq!((slot(96), slot(104), slot(88)), (1 << 40 | 2, 3, 5 << 32 | 5));
+        assert_eq!(context.field(44), Some(4));
         let mut context = Context::xdp(&[], &[1]);
         let before = context.frame;
         context.set_field("data_end", 0);

@@ -9,7 +9,7 @@
 //! | kind | words |
 //! |---|---|
 //! | probe, controller | `pt_regs`; r1 is their address. Of a probe 8 more behind them: the low halves of xmm0 to xmm7 |
-//! | xdp, socket | 0 packet, 1 its end, 2 its metadata, 3 link header, 4 network header (addresses); from 5 on fields of 4 bytes, as `weir_ebpf::context` lists them. r1 is the address of the words, and is used through that list alone |
+//! | xdp, socket, classifier | 0 packet, 1 its end, 2 its metadata, 3 link header, 4 network header (addresses); from 5 on fields of 4 bytes, as `weir_ebpf::context` lists them. r1 is the address of the words, and is used through that list alone |
 //! | memory | 0 its address (a multiple of 8, or 0), 1 its bytes; they are r1 and r2 |
 
 use weir_ebpf::{helper, pt_regs};
@@ -156,6 +156,8 @@ pub struct Executable {
     /// `Frame::session_cookie` and `Frame::is_return` are used.
     pub uses_session: bool,
     pub lanes: LaneUse,
+    /// It may write to the packet that it is given.
+    pub writes_packet: bool,
     /// Most bytes below the return address that the code and the helpers it calls may use.
     pub stack_bytes: u32,
     /// Offset in `code` and bpf instruction index, ascending: which instruction each piece of code came from.
@@ -180,6 +182,7 @@ impl Executable {
             reads_cookie: false,
             uses_session: false,
             lanes: LaneUse::None,
+            writes_packet: false,
             stack_bytes: 256,
             origins: Vec::new(),
         }

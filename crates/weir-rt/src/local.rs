@@ -5,6 +5,8 @@
 //! other (tail calls) share one; what a slot of an array of programs leads to is looked up in a table there, so that
 //! nothing in the segment, which others write, is ever an address of code.
 
+mod classify;
+
 use std::ffi::CStr;
 use std::io;
 use std::ptr::NonNull;
@@ -14,6 +16,8 @@ use memmap2::{Mmap, MmapMut};
 
 use weir_ebpf::ProgramKind;
 
+pub use self::classify::PacketFields;
+use self::classify::Way;
 use crate::context::ContextMut;
 use crate::executable::{CpuSource, Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
 use crate::isa;
@@ -29,6 +33,8 @@ pub struct LocalProgram {
     code: Arc<Mmap>,
     /// In the code.
     offset: usize,
+    /// How a classifier is entered that finds its packet where it lies.
+    way: Way,
     /// The code holds addresses in it.
     _segment: Arc<Mapping>,
 }
@@ -147,6 +153,7 @@ fn load(
     let code = Arc::new(mapping.make_exec()?);
     let program = |(executable, offset): (&&Executable, usize)| LocalProgram {
         kind: executable.kind,
+        way: Way::of(executable, base + offset as u64),
         code: Arc::clone(&code),
         offset,
         _segment: Arc::clone(segment.mapping()),

@@ -1,7 +1,7 @@
 //! The memory that one run of a program may touch, with every access checked: what an interpreter stands on.
 //!
 //! A program's addresses are real ones, so that interpreter and machine code see the same values. Live are: the
-//! stack (the frames of the calls under way, 8 at most), the context, the packet of an XDP program with its metadata,
+//! stack (the frames of the calls under way, 8 at most), the context, a packet that is reached by address, with its metadata,
 //! the memory that a program was lent, the values of the segment's maps, and ring records between their reservation and
 //! their end. An access must lie within one value, frame area, record or the like; anything else is a [`Violation`],
 //! and nothing is touched. A probe's context is read-only; of a packet's context each field is accessed as
@@ -45,7 +45,7 @@ pub enum Violation {
     NoHelper { id: HelperId },
     #[error("{helper} changes this process, which was not allowed")]
     ChangesProcess { helper: &'static str },
-    #[error("{helper} is for socket filters")]
+    #[error("{helper} is for socket filters and classifiers")]
     NoPacket { helper: &'static str },
     #[error("argument {number} of {helper}: {value:#x} is not {wanted}")]
     Argument { helper: &'static str, number: usize, value: u64, wanted: &'static str },
@@ -266,9 +266,9 @@ impl<'a> Space<'a> {
     }
 
     pub fn store(&mut self, address: u64, width: Width, value: u64) -> Result<(), Violation> {
-        let at = match self.in_context(address, width, true)? {
-            Some((at, _)) => at,
-            None => self.locate(address, width.bytes(), true)?,
+        let (at, width) = match self.in_context(address, width, true)? {
+            Some(place) => place,
+            None => (self.locate(address, width.bytes(), true)?, width),
         };
         // SAFETY: as for `load`, and writable.
         unsafe { access::store(at, width, value) };
@@ -306,17 +306,17 @@ impl<'a> Space<'a> {
         Ok(unsafe { access::atomic(at, width, op) })
     }
 
-    /// A packet load: the big-endian number at `offset` of a socket filter's packet. None: it is not all there.
+    /// A packet load: the big-endian number at `offset` of a packet whose context is a `struct __sk_buff`. None: it is not all there.
     pub fn packet_load(&self, offset: i32, width: Width) -> Option<u64> {
         let (base, distance) = context::packet::load_base(offset)?;
         let from = self.slot(base) + distance as u64;
-        if self.kind != Some(ProgramKind::SocketFilter)
+        if !self.kind.is_some_and(ProgramKind::is_sk_buff)
             || from + width.bytes() > self.slot(context::packet::DATA_END)
         {
             return None;
         }
-        // SAFETY: the slots of a socket filter's context name bytes that it lends, and no program writes to them (see
-        // `in_context`): those from any base to the end are there.
+        // SAFETY: the slots of such a context name bytes that it lends, and no program writes to the slots (see
+        // `in_context`): the bytes from any base to the end are there.
         let bytes = (0..width.bytes()).map(|n| unsafe { access::load(from + n, Width::B1) });
         Some(bytes.fold(0, |value, byte| value << 8 | byte))
     }
@@ -330,7 +330,7 @@ impl<'a> Space<'a> {
         if !self.may_change_process && proto.access.changes {
             return Err(Violation::ChangesProcess { helper: proto.name });
         }
-        if helper::OF_SOCKET_FILTERS.contains(&id) && self.kind != Some(ProgramKind::SocketFilter) {
+        if helper::OF_SK_BUFFS.contains(&id) && !self.kind.is_some_and(ProgramKind::is_sk_buff) {
             return Err(Violation::NoPacket { helper: proto.name });
         }
         let mut values = Vec::with_capacity(proto.args.len());
@@ -641,7 +641,11 @@ impl<'a> Space<'a> {
         let field = context::field(kind, offset as u32);
         let place = field.and_then(|field| field.place(offset as u32, bytes as u32, is_write));
         let (at, bytes) = place.ok_or(Violation::Field { offset, bytes, is_write })?;
-        let width = if bytes == 8 { Width::B8 } else { width };
+        let width = match bytes {
+            8 => Width::B8,
+            2 => Width::B2,
+            _ => width,
+        };
         Ok(Some((self.context() + u64::from(at), width)))
     }
 
@@ -743,7 +747,7 @@ fn lent(context: &ContextMut<'_>) -> Vec<Region> {
     let slot = |at: u32| context.frame.regs[at as usize / 8];
     let between = |from: u64, to: u64| Region { start: from, bytes: to - from };
     match context.kind() {
-        Some(ProgramKind::Xdp) => {
+        Some(kind) if kind.has_packet_addresses() => {
             let [meta, data, end] =
                 [context::packet::DATA_META, context::packet::DATA, context::packet::DATA_END].map(slot);
             vec![between(meta, data), between(data, end)]

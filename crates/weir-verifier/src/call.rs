@@ -63,6 +63,9 @@ impl<'a> Walk<'a> {
             self.check_tail_call(path, &found)?;
         }
         if let Some((pointer, least, most)) = found.writes {
+            if helper::OF_SK_BUFFS.contains(&helper.id) && matches!(pointer, Value::Packet(_)) {
+                return refuse(format!("{} copies a packet to where no packet is", helper.name));
+            }
             self.helper_writes(path, pointer, least, most)?;
         }
         if let Some(id) = found.released {
@@ -490,8 +493,8 @@ impl<'a> Walk<'a> {
 
 /// Whose the helper is, if not for programs of this kind.
 fn not_for(helper: &HelperProto, kind: ProgramKind) -> Option<&'static str> {
-    if helper::OF_SOCKET_FILTERS.contains(&helper.id) {
-        return (kind != ProgramKind::SocketFilter).then_some("socket filters");
+    if helper::OF_SK_BUFFS.contains(&helper.id) {
+        return (!kind.is_sk_buff()).then_some("socket filters and classifiers");
     }
     let is_of_probes = helper.args.contains(&Arg::Context) && helper.id != helper::TAIL_CALL;
     (is_of_probes && !kind.is_probe()).then_some("probes")

@@ -101,6 +101,7 @@ pub(crate) struct Findings {
     pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
+    pub(crate) writes_packet: bool,
     pub(crate) zeroes_frames: bool,
     pub(crate) nested_stack_bytes: u32,
     /// By instruction: how often a run comes to it at most, if that is more than was followed.
@@ -307,6 +308,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) context_reads: u32,
     /// Some access to a per-CPU value is more than an addition to it.
     pub(crate) needs_lane: bool,
+    /// Something is written through a pointer into the packet, or its metadata.
+    pub(crate) writes_packet: bool,
 }
 
 /// By instruction: it lies between a jump back and its target, with no rounds in between.
@@ -387,6 +390,7 @@ impl<'a> Walk<'a> {
             stack_deepest: vec![0; functions.count()],
             context_reads: at_entry,
             needs_lane: false,
+            writes_packet: false,
         }
     }
 
@@ -413,9 +417,16 @@ impl<'a> Walk<'a> {
         };
         let functions = input.functions.starts().iter().zip(&self.stack_deepest).map(function).collect();
         let seen = std::mem::take(&mut self.seen);
-        let (context_reads, needs_lane) = (self.context_reads, self.needs_lane);
-        let zeroes_frames = input.zeroes_frames;
-        Ok(Findings { seen, functions, nested_stack_bytes, context_reads, needs_lane, zeroes_frames, times })
+        Ok(Findings {
+            seen,
+            functions,
+            nested_stack_bytes,
+            context_reads: self.context_reads,
+            needs_lane: self.needs_lane,
+            writes_packet: self.writes_packet,
+            zeroes_frames: input.zeroes_frames,
+            times,
+        })
     }
 
     /// Follows `path` to its end, or to where it was seen before.

@@ -129,6 +129,7 @@ fn verify_with(
         functions: findings.functions,
         context_reads: findings.context_reads,
         needs_lane: findings.needs_lane,
+        writes_packet: findings.writes_packet,
         zeroes_frames: findings.zeroes_frames,
         nested_stack_bytes: findings.nested_stack_bytes,
         followed,

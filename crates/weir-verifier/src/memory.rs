@@ -114,6 +114,7 @@ impl Walk<'_> {
                 refuse("packets are read and written by plain loads and stores alone")
             }
             Value::Packet(_) => {
+                self.writes_packet |= access.writes();
                 self.seen[path.at].may_misalign |= size > 1;
                 self.object_range(pointer, off, size)?;
                 Ok(Place::Object)
@@ -338,6 +339,7 @@ impl Walk<'_> {
             if let Value::Key { .. } = pointer {
                 return refuse(format!("{} is not to be written", self.describe(pointer)));
             }
+            self.writes_packet |= matches!(pointer, Value::Packet(_));
             self.check_rights(pointer, false, true)?;
             return self.helper_object(pointer, most);
         };

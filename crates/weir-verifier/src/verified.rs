@@ -17,6 +17,7 @@ pub struct VerifiedProgram {
     pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
+    pub(crate) writes_packet: bool,
     pub(crate) zeroes_frames: bool,
     pub(crate) nested_stack_bytes: u32,
     pub(crate) followed: u64,
@@ -110,6 +111,12 @@ impl VerifiedProgram {
     /// a lane that it has alone, and so does every other program on the same maps.
     pub fn needs_lane(&self) -> bool {
         self.needs_lane
+    }
+
+    /// The program may write to the packet that it is given, or to the packet's metadata: its owner's bytes, unless a run gets
+    /// a copy.
+    pub fn writes_packet(&self) -> bool {
+        self.writes_packet
     }
 
     /// The program reads stack that it may never have written. Each frame, of the program and of its functions at every

@@ -10,7 +10,13 @@ struct xdp_md {
 
 struct __sk_buff {
 	u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto, priority;
-	u32 ingress_ifindex, ifindex, tc_index, cb[5], hash;
+	u32 ingress_ifindex, ifindex, tc_index, cb[5], hash, tc_classid, data, data_end, napi_id;
+	u32 addresses[12], data_meta;
+	u64 flow_keys, tstamp;
+	u32 wire_len, gso_segs;
+	u64 sk;
+	u32 gso_size;
+	u8 tstamp_type;
 };
 
 enum { BPF_HDR_START_MAC, BPF_HDR_START_NET };

@@ -41,6 +41,7 @@ pub(crate) fn seeds(given: &[Vec<u8>]) -> Vec<Seed> {
                 ProgramKind::Xdp => 1,
                 ProgramKind::SocketFilter => 2,
                 ProgramKind::Memory { .. } => 3,
+                ProgramKind::Classifier => 4,
                 _ => 0,
             };
             let program = [bytes(&program.insns), vec![0; left_over]].concat();

@@ -25,6 +25,7 @@ const LONGER: &[(&str, u64)] = &[
     ("histogram.latency", 10),
     // How far the packet goes is compared at the end of a round for the next.
     ("payload.payload", 34),
+    ("classify.marks", 11),
 ];
 
 #[test]

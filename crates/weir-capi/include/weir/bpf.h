@@ -93,7 +93,7 @@ void weir_bpf_unload(struct weir_bpf_program *program);
 
 /* Runs it on `size` bytes at `data`, and puts r0 into *result (which may be NULL). What `data` is depends on the
  * program's section:
- *   xdp, socket      the packet; XDP programs may change it
+ *   xdp, tc, socket  the packet; programs of the former two may change it. For tc the whole packet was captured
  *   uprobe, kprobe   a struct pt_regs of 168 bytes, or 232 with 8 floating-point arguments behind it, or NULL for
  *                    zeros; it is read
  *   (instructions)   the memory: as many bytes as it was verified for, aligned to 8

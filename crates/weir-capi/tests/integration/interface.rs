@@ -47,6 +47,30 @@ fn bare_instructions_run_on_memory_of_the_size_they_were_verified_for() {
     }
 }
 
+/// `len`, `wire_len` and what lies between the addresses, added up; the first byte becomes 9.
+#[test]
+fn classifiers_get_the_whole_packet() {
+    let body = "r2 = *(u32 *)(r1 + 76); r3 = *(u32 *)(r1 + 80); r0 = *(u32 *)(r1 + 0); r4 = *(u32 *)(r1 + 160); r0 += r4; r4 = r2
+        r4 += 1; if r4 > r3 goto no; *(u8 *)(r2 + 0) = 9; r3 -= r2; r0 += r3; no: exit";
+    let text = format!("program \"p\" classifier\n{}\n", body.replace(';', "\n"));
+    let file = elf::write(&ObjectFile::of(asm::parse(&text).unwrap())).unwrap();
+    for engine in [0, 1, 2] {
+        let (mut packet, mut result) = ([1u8, 2, 3], 0);
+        // SAFETY: as above.
+        unsafe {
+            let object = weir_bpf_open(file.as_ptr().cast(), file.len(), null());
+            let program = weir_bpf_load(object, null(), engine, 0);
+            assert!(!program.is_null(), "{}", error());
+            weir_bpf_close(object);
+            assert_eq!(weir_bpf_run(program, packet.as_mut_ptr().cast(), 3, &mut result), 0);
+            assert_eq!((result, packet), (9, [9, 2, 3]), "engine {engine}");
+            assert_eq!(weir_bpf_run(program, null_mut(), 0, &mut result), 0);
+            assert_eq!(result, 0, "engine {engine}");
+            weir_bpf_unload(program);
+        }
+    }
+}
+
 #[test]
 fn verdicts_are_errno_and_words() {
     let check = |insns: &[u64], memory, wanted: c_int, words: &str| {

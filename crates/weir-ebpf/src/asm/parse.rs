@@ -142,6 +142,7 @@ impl Reader {
             "tracepoint" => ProgramKind::Tracepoint,
             "socket" => ProgramKind::SocketFilter,
             "xdp" => ProgramKind::Xdp,
+            "classifier" => ProgramKind::Classifier,
             "memory" => {
                 let bytes = line.unsigned("the memory's bytes")?;
                 let bytes = u32::try_from(bytes).map_err(|_| format!("memory of {bytes} bytes"))?;

@@ -341,7 +341,12 @@ fn field_place(insn: Insn, facts: &InsnFacts, size: Size, is_write: bool) -> Opt
     let Some(field) = facts.context_field else { return Some((insn.off, size)) };
     let offset = u32::try_from(insn.off).ok()?;
     let (at, bytes) = field.place(offset, size.bytes() as u32, is_write)?;
-    Some((i16::try_from(at).ok()?, if bytes == 8 { Size::Dw } else { size }))
+    let size = match bytes {
+        8 => Size::Dw,
+        2 => Size::H,
+        _ => size,
+    };
+    Some((i16::try_from(at).ok()?, size))
 }
 
 fn store(insn: Insn, facts: &InsnFacts, lanes: Option<u32>, state: &Values) -> Option<Op> {

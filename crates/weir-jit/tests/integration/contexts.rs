@@ -1,13 +1,14 @@
-//! Programs of packets and memory: the answer, the bytes and the context afterwards are the same in the interpreter and
+//! Programs of packets and memory: the answer, the bytes and the context afterwards are the same in the interpreters and
 //! in the JIT for every kind of site, and are those that each case states.
 
 use crate::engines;
 
 use engines::abis;
 use weir_interp::Environment;
+use weir_interp::threaded::Threaded;
 use weir_jit::Flags;
 use weir_rt::Context;
-use weir_rt::local::LocalProgram;
+use weir_rt::local::{LocalProgram, PacketFields};
 
 /// r7 = the packet, r8 = its end.
 const ENDS: &str = "r7 = *(u32 *)(r1 + 0)\nr8 = *(u32 *)(r1 + 4)\n";
@@ -19,6 +20,10 @@ fn run(kind: &str, text: &str, context: &dyn Fn() -> Context) -> (u64, Context) 
     let segment = engines::segment(&[], engines::cpus());
     let mut expected = context();
     let r0 = weir_interp::run(&program, &Environment { segment: &segment }, &mut expected).expect("verified");
+    if let Some(threaded) = Threaded::of(&program, &segment) {
+        let mut own = context();
+        assert_eq!((threaded.run(&mut own), own.bytes()), (r0, expected.bytes()), "{text}");
+    }
     for abi in abis() {
         for flags in [Flags::KeepIfPossible, Flags::Change, Flags::KeepEach] {
             let executable = engines::compiled(&program, &abi, flags);
@@ -163,6 +168,133 @@ fn socket_filters_read_their_fields_and_write_theirs() {
     let cb = [48, 52, 56, 60, 64, 68].map(|offset| context.field(offset));
     let words = [0x5566_7788, 0x1122_3344, 0x7788_0000, 0xffff_fffe, 0x0900_0000, 0x1234_5678];
     assert_eq!(cb, words.map(Some));
+}
+
+/// A classifier on `bytes` of a packet that had 100,000 on the wire; what it is run on where it lies gives the same.
+fn classifier(text: &str, bytes: &[u8], r0: u64) -> Context {
+    const FIELDS: [(&str, u64); 5] =
+        [("protocol", 8), ("hash", 0x1234_5678), ("tstamp", 5 << 40 | 1), ("tstamp_type", 2), ("ifindex", 9)];
+    let context = || {
+        let mut context = Context::classifier(&[], bytes, WIRE);
+        FIELDS.iter().for_each(|(name, value)| context.set_field(name, *value));
+        context
+    };
+    let (got, after) = run("classifier", text, &context);
+    assert_eq!(got, r0, "{text}");
+    let (_, program) = engines::only(&format!("program \"p\" classifier\n{}\n", text.replace(';', "\n")));
+    let segment = engines::segment(&[], engines::cpus());
+    let mut fields = PacketFields::default();
+    FIELDS.iter().for_each(|(name, value)| fields.set(name, *value));
+    for abi in abis() {
+        let local = LocalProgram::load(&engines::compiled(&program, &abi, Flags::Change), &segment)
+            .expect("code fits");
+        let mut own = bytes.to_vec();
+        assert_eq!(u64::from(local.classify_mut(&mut own, WIRE, &fields)), r0 & 0xffff_ffff, "{text}");
+        assert_eq!(own, after.bytes(), "{text}");
+        if !local.writes_packet() {
+            assert_eq!(u64::from(local.classify(bytes, WIRE, &fields)), r0 & 0xffff_ffff, "{text}");
+        }
+    }
+    after
+}
+
+const WIRE: u32 = 100_000;
+
+/// r7 = the packet, r8 = its end.
+const ENDS_OF_SK_BUFF: &str = "r7 = *(u32 *)(r1 + 76)\nr8 = *(u32 *)(r1 + 80)\n";
+
+#[test]
+fn what_was_captured_ends_before_what_was_on_the_wire() {
+    for captured in [0, 1, 13, 14, 15, 33, 60, 65_535, 65_536, 70_000, 99_999] {
+        let bytes: Vec<u8> = (0..captured).map(|at| at as u8 | 1).collect();
+        let check = |text: &str, r0: u64| drop(classifier(text, &bytes, r0));
+        check("r0 = *(u32 *)(r1 + 0); exit", WIRE.into());
+        check("r0 = *(u32 *)(r1 + 160); exit", WIRE.into());
+        check("r0 = *(u16 *)(r1 + 162); exit", 1);
+        check(&format!("{ENDS_OF_SK_BUFF}r8 -= r7; r0 = r8; exit"), captured);
+        check(&format!("{ENDS_OF_SK_BUFF}r0 = *(u32 *)(r1 + 140); r0 -= r7; exit"), 0);
+        // The last byte, by address, load and copy; and the one behind it, which was on the wire alone.
+        let last = |at: u64| if at < captured { (at as u8 | 1).into() } else { 0 };
+        for at in [captured.saturating_sub(1), captured, 90_000] {
+            check(&format!("r6 = r1; r0 = *(u8 *)skb[{at}]; exit"), last(at));
+            check(&format!("r6 = r1; r7 = {at}; r0 = *(u8 *)skb[r7]; exit"), last(at));
+            check(&format!("r6 = r1; r0 = *(u8 *)skb[{}]; exit", at as i64 - 0x20_0000), last(at));
+            let status = if at < captured { 0 } else { -14i64 as u64 };
+            check(&format!("r2 = {at}; r3 = r10; r3 += -8; r4 = 1; call skb_load_bytes; exit"), status);
+            let by_address = format!(
+                "{ENDS_OF_SK_BUFF}r0 = 0; r7 += {at}; r2 = r7; r2 += 1; if r2 > r8 goto +1; r0 = *(u8 *)(r7 + 0); exit"
+            );
+            check(&by_address, last(at));
+        }
+        let network = if captured > 14 { 15 } else { 0 };
+        check("r6 = r1; r0 = *(u8 *)skb[-0x100000]; exit", network);
+        check(
+            "r2 = 0; r3 = r10; r3 += -8; r4 = 1; r5 = 1; *(u64 *)(r10 - 8) = 0; call skb_load_bytes_relative; r0 = *(u8 *)(r10 - 8); exit",
+            network,
+        );
+    }
+}
+
+#[test]
+fn classifiers_read_and_write_their_fields() {
+    let packet = &[1, 2, 3][..];
+    classifier("r0 = *(u16 *)(r1 + 16); exit", packet, 8);
+    classifier("r0 = *(u64 *)(r1 + 152); exit", packet, 5 << 40 | 1);
+    classifier("r0 = *(u8 *)(r1 + 180); r2 = *(u32 *)(r1 + 40); r0 += r2; exit", packet, 11);
+    classifier(
+        "r0 = *(u32 *)(r1 + 4); r2 = *(u64 *)(r1 + 184); r0 += r2; r2 = *(u32 *)(r1 + 176); r0 += r2; exit",
+        packet,
+        0,
+    );
+    let text = "r2 = 0x12345; *(u32 *)(r1 + 44) = r2; *(u32 *)(r1 + 72) = 0x54321; *(u32 *)(r1 + 8) = r2; *(u32 *)(r1 + 32) = -1
+        *(u64 *)(r1 + 152) = -2; *(u32 *)(r1 + 12) = 7; r0 = *(u32 *)(r1 + 44); r3 = *(u16 *)(r1 + 72); r0 <<= 16; r0 |= r3
+        r3 = *(u64 *)(r1 + 152); r0 += r3; exit";
+    let after = classifier(text, packet, 0x2345_4321 - 2);
+    let fields = [8, 12, 16, 32, 44, 72].map(|offset| after.field(offset));
+    assert_eq!(fields, [0x12345, 7, 8, 0xffff_ffff, 0x2345, 0x4321].map(Some));
+    // `cb` alone, which a packet comes with zeros in.
+    classifier(
+        "r0 = *(u64 *)(r1 + 48); r2 = *(u32 *)(r1 + 64); r0 += r2; *(u64 *)(r1 + 56) = 3; exit",
+        packet,
+        0,
+    );
+}
+
+#[test]
+fn classifiers_write_to_packets_that_are_lent_for_that() {
+    let text = format!(
+        "{ENDS_OF_SK_BUFF}r0 = 0; r2 = r7; r2 += 3; if r2 > r8 goto +3; r0 = *(u16 *)(r7 + 1); *(u8 *)(r7 + 2) = 9
+         *(u8 *)(r7 + 0) = r0; exit"
+    );
+    assert_eq!(classifier(&text, &[1, 2, 3, 4], 0x302).bytes(), [2, 2, 9, 4]);
+    assert_eq!(classifier(&text, &[1, 2], 0).bytes(), [1, 2]);
+    let meta = "r7 = *(u32 *)(r1 + 76); r9 = *(u32 *)(r1 + 140); r2 = r9; r2 += 4; r0 = 0; if r2 > r7 goto +1; *(u32 *)(r9 + 0) = 1; exit";
+    classifier(meta, &[1, 2], 0);
+    let (_, after) = run("classifier", meta, &|| Context::classifier(&[7; 4], &[9], 1));
+    assert_eq!((after.bytes(), after.bytes_before(4)), (vec![9], vec![1, 0, 0, 0]));
+}
+
+#[test]
+#[should_panic(expected = "may write to its packet")]
+fn a_packet_that_is_lent_for_reading_is_not_written() {
+    loaded(
+        "classifier",
+        &format!("{ENDS_OF_SK_BUFF}r0 = 0; r2 = r7; r2 += 1; if r2 > r8 goto +1; *(u8 *)(r7 + 0) = 9; exit"),
+    )
+    .classify(&[1], 1, PacketFields::NONE);
+}
+
+#[test]
+#[should_panic(expected = "a program of kind xdp is no classifier")]
+fn other_kinds_do_not_classify() {
+    loaded("xdp", "r0 = 0; exit").classify(&[1], 1, PacketFields::NONE);
+}
+
+fn loaded(kind: &str, text: &str) -> LocalProgram {
+    let (_, program) = engines::only(&format!("program \"p\" {kind}\n{}\n", text.replace(';', "\n")));
+    let segment = engines::segment(&[], engines::cpus());
+    LocalProgram::load(&engines::compiled(&program, &engines::shared_abi(true), Flags::Change), &segment)
+        .expect("code fits")
 }
 
 #[test]

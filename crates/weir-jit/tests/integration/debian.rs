@@ -144,6 +144,7 @@ fn runs_the_same(program: &VerifiedProgram, file: &ObjectFile, name: &str) {
         let mut lent = match program.kind() {
             ProgramKind::Xdp => Some(Context::xdp(&[], &packet)),
             ProgramKind::SocketFilter => Some(Context::socket(&packet[..14], &packet[14..])),
+            ProgramKind::Classifier => Some(Context::classifier(&[], &packet, 100)),
             _ => None,
         };
         *result = match (&local, &mut lent) {

@@ -234,7 +234,9 @@ enum Lent {
 impl Lent {
     fn random(kind: ProgramKind, random: &mut worlds::Random) -> Lent {
         match kind {
-            ProgramKind::Xdp | ProgramKind::SocketFilter => Lent::Packet(kind, packet(random)),
+            ProgramKind::Xdp | ProgramKind::SocketFilter | ProgramKind::Classifier => {
+                Lent::Packet(kind, packet(random))
+            }
             ProgramKind::Memory { bytes } => {
                 Lent::Memory((0..bytes).map(|_| random.number() as u8).collect())
             }

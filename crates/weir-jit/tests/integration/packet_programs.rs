@@ -27,7 +27,7 @@ trait Engine {
     fn maps(&self) -> Vec<Vec<(Vec<u8>, Vec<u8>)>>;
 }
 
-/// What a run left: the lower half of r0, the packet, the words of a socket filter's `cb`.
+/// What a run left: the lower half of r0, the packet, words of the context that the program may have written.
 #[derive(PartialEq, Eq, Debug)]
 struct Outcome {
     r0: u32,
@@ -100,9 +100,9 @@ impl Engine for InKernel {
 
     fn run(&mut self, packet: &[u8]) -> Outcome {
         // A context of zeros, which is what there is without one, so that one comes back.
-        let context = match self.kind {
-            ProgramKind::SocketFilter => vec![0; context::SOCKET_BYTES as usize],
-            _ => Vec::new(),
+        let context = match self.kind.is_sk_buff() {
+            true => vec![0; context::SK_BUFF_BYTES as usize],
+            false => Vec::new(),
         };
         let ran = self.program.run(Input { bytes: packet, context: &context }, 1).expect("runs");
         let word = |at: usize| u32::from_le_bytes(ran.context[at..at + 4].try_into().expect("4 bytes"));
@@ -123,10 +123,14 @@ impl Engine for InKernel {
     }
 }
 
-/// The offsets of `cb`.
+/// The offsets of `cb`, and of what the kernel gives back else that a classifier may write: `mark` and `priority`.
 fn words(kind: ProgramKind) -> impl Iterator<Item = u32> {
-    let count = if kind == ProgramKind::SocketFilter { 5 } else { 0 };
-    (0..count).map(|word| 48 + 4 * word)
+    let words: &[u32] = match kind {
+        ProgramKind::SocketFilter => &[48, 52, 56, 60, 64],
+        ProgramKind::Classifier => &[48, 52, 56, 60, 64, 8, 32],
+        _ => &[],
+    };
+    words.iter().copied()
 }
 
 fn engines_of(file: &ObjectFile, index: usize, in_kernel: bool) -> Vec<Box<dyn Engine>> {

@@ -91,6 +91,26 @@ fn socket_filters_begin_behind_the_link_header() {
 }
 
 #[test]
+fn classifiers_begin_at_the_link_header() {
+    if !available() {
+        return;
+    }
+    let bytes: Vec<u8> = (0..20).collect();
+    let run = |text: &str, context| run("classifier", text, Input { bytes: &bytes, context }).unwrap();
+    for context in [&[][..], &[0; 192]] {
+        let lengths =
+            run("r0 = *(u32 *)(r1 + 0); r2 = *(u32 *)(r1 + 160); r0 <<= 8; r0 |= r2; exit", context);
+        assert_eq!((lengths.r0, lengths.context.len()), (0x1414, context.len()));
+        let first = run("r6 = r1; r0 = *(u16 *)skb[1]; exit", context);
+        assert_eq!((first.r0, first.bytes), (0x0102, bytes.clone()));
+    }
+    let text = "r2 = *(u32 *)(r1 + 76); r3 = *(u32 *)(r1 + 80); r4 = r2; r4 += 14; r0 = 0; if r4 > r3 goto +2
+        *(u8 *)(r2 + 1) = 7; r0 = -2; exit";
+    let ran = run(text, &[]);
+    assert_eq!((ran.r0, ran.bytes[..3].to_vec(), ran.bytes.len()), (0xffff_fffe, vec![0, 7, 2], 20));
+}
+
+#[test]
 fn memory_is_in_r1_and_its_size_in_r2() {
     if !available() {
         return;

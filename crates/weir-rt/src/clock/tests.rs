@@ -41,6 +41,7 @@ fn program(segment: &Segment) -> LocalProgram {
         reads_cookie: false,
         uses_session: false,
         lanes: LaneUse::None,
+        writes_packet: false,
         tail_entry: 0,
         stack_bytes: 8,
         origins: Vec::new(),

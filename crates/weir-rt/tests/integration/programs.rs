@@ -41,6 +41,7 @@ fn executable(code: &[u8], relocations: &[Relocation]) -> Executable {
         reads_cookie: true,
         uses_session: false,
         lanes: LaneUse::None,
+        writes_packet: false,
         tail_entry: 0,
         stack_bytes: 8,
         origins: Vec::new(),

@@ -109,6 +109,9 @@ fn check_run(
             let least = bytes.len() - 40;
             let mut context = match kind {
                 ProgramKind::Xdp => Context::xdp(&[], &bytes[..least + random.below(41)]),
+                ProgramKind::Classifier => {
+                    Context::classifier(&[], &bytes[..least + random.below(41)], 1 << 20)
+                }
                 _ => Context::memory(&bytes),
             };
             watched.run(object, &environment, &mut context)

@@ -7,7 +7,8 @@ use crate::worlds;
 use std::time::Duration;
 
 use lent::{
-    MEMORY, NOT_MEMORY, NOT_SOCKET, NOT_SOCKET_HERE, NOT_XDP, NOT_XDP_HERE, SOCKET, XDP, XDP_HERE, object,
+    MEMORY, NOT_CLASSIFIER_HERE, NOT_MEMORY, NOT_SOCKET, NOT_SOCKET_HERE, NOT_XDP, NOT_XDP_HERE, SOCKET, XDP,
+    XDP_HERE, object,
 };
 use testkit::random::{Cases, Daily};
 use weir_ebpf::{Insn, Object, ProgramKind, asm};
@@ -21,15 +22,17 @@ fn judge(object: &Object) -> Result<(), Rejection> {
     verify(&object.programs[0], &object.maps, &Limits::default()).map(drop)
 }
 
-fn accepts(kind: &str, programs: &[(&str, &str)]) {
+fn accepts<T: AsRef<str>>(kind: &str, programs: &[(T, T)]) {
     for (before, text) in programs {
+        let (before, text) = (before.as_ref(), text.as_ref());
         let object = object(kind, before, text);
         judge(&object).unwrap_or_else(|rejection| panic!("{rejection}\n{}", asm::print(&object)));
     }
 }
 
-fn refuses(kind: &str, programs: &[(&str, &str, &str)]) {
+fn refuses<T: AsRef<str>>(kind: &str, programs: &[(T, T, &str)]) {
     for (before, text, part) in programs {
+        let (before, text) = (before.as_ref(), text.as_ref());
         let object = object(kind, before, text);
         let Err(rejection) = judge(&object) else { panic!("accepted:\n{}", asm::print(&object)) };
         let shown = rejection.to_string();
@@ -43,6 +46,7 @@ fn programs_that_keep_inside_what_they_were_lent() {
     accepts("xdp", XDP);
     accepts("xdp", XDP_HERE);
     accepts("socket", SOCKET);
+    accepts("classifier", &lent::classifiers());
     accepts("memory 16", MEMORY);
 }
 
@@ -52,7 +56,35 @@ fn programs_that_may_leave_what_they_were_lent() {
     refuses("xdp", NOT_XDP_HERE);
     refuses("socket", NOT_SOCKET);
     refuses("socket", NOT_SOCKET_HERE);
+    refuses("classifier", &lent::not_classifiers());
+    refuses("classifier", NOT_CLASSIFIER_HERE);
     refuses("memory 16", NOT_MEMORY);
+}
+
+#[test]
+fn programs_that_write_to_packets_are_known() {
+    let packet =
+        "r7 = *(u32 *)(r1 + 76); r8 = *(u32 *)(r1 + 80); r0 = 0; r2 = r7; r2 += 8; if r2 > r8 goto no";
+    for (text, writes) in [
+        ("r0 = *(u8 *)(r7 + 0)", false),
+        ("*(u8 *)(r7 + 0) = 1", true),
+        ("*(u64 *)(r10 - 8) = r7; r3 = *(u64 *)(r10 - 8); *(u32 *)(r3 + 4) = r0", true),
+        ("*(u32 *)(r1 + 48) = 1; *(u64 *)(r10 - 8) = r7", false),
+        ("r1 = r7; r2 = 4; r3 = r10; call probe_read_user; r0 = 0", true),
+        ("r1 = r10; r1 += -8; r2 = 4; r3 = r7; r0 = 0", false),
+        (
+            "r1 = map[@hash] ll; r2 = r7; call map_lookup_elem; if r0 == 0 goto no; *(u64 *)(r0 + 0) = 1",
+            false,
+        ),
+        ("r1 = r7; call f; no: r0 = 0; exit; f: r0 = *(u8 *)(r1 + 7)", false),
+        ("r1 = r7; call f; no: r0 = 0; exit; f: *(u8 *)(r1 + 7) = 0", true),
+    ] {
+        let end = if text.contains("no: ") { "r0 = 0; exit" } else { "no: r0 = 0; exit" };
+        let object = object("classifier", packet, &format!("{text}; {end}"));
+        let verified = verify(&object.programs[0], &object.maps, &Limits::default());
+        let verified = verified.unwrap_or_else(|rejection| panic!("{rejection}"));
+        assert_eq!(verified.writes_packet(), writes, "{text}");
+    }
 }
 
 #[test]
@@ -84,17 +116,44 @@ fn the_kernel_judges_programs_of_packets_alike() {
         return testkit::skip::skip("verifier::kernel", reason);
     }
     let mut differ = Vec::new();
-    for (kind, programs) in [("xdp", XDP), ("socket", SOCKET)] {
-        for (before, text) in programs {
-            if let Err(error) = testkit::kernel::load(&object(kind, before, text)) {
-                differ.push(format!("refused: {before}; {text}\n{error}"));
-            }
+    let mut accepted = |kind: &str, before: &str, text: &str| {
+        if let Err(error) = testkit::kernel::load(&object(kind, before, text)) {
+            differ.push(format!("refused: {before}; {text}\n{error}"));
         }
+    };
+    XDP.iter().for_each(|(before, text)| accepted("xdp", before, text));
+    SOCKET.iter().for_each(|(before, text)| accepted("socket", before, text));
+    lent::classifiers().iter().for_each(|(before, text)| accepted("classifier", before, text));
+    let mut refused = |kind: &str, before: &str, text: &str| {
+        if testkit::kernel::load(&object(kind, before, text)).is_ok() {
+            differ.push(format!("accepted: {before}; {text}"));
+        }
+    };
+    NOT_XDP.iter().for_each(|(before, text, _)| refused("xdp", before, text));
+    NOT_SOCKET.iter().for_each(|(before, text, _)| refused("socket", before, text));
+    lent::not_classifiers().iter().for_each(|(before, text, _)| refused("classifier", before, text));
+    assert!(differ.is_empty(), "{} differ\n{}", differ.len(), differ.join("\n"));
+}
+
+/// Reads and writes of every width at every offset of the context. The kernel has the socket besides.
+#[test]
+fn the_kernel_judges_accesses_to_fields_alike() {
+    if let Err(reason) = testkit::kernel::available() {
+        return testkit::skip::skip("verifier::kernel", reason);
     }
-    for (kind, programs) in [("xdp", NOT_XDP), ("socket", NOT_SOCKET)] {
-        for (before, text, _) in programs {
-            if testkit::kernel::load(&object(kind, before, text)).is_ok() {
-                differ.push(format!("accepted: {before}; {text}"));
+    let mut differ = Vec::new();
+    for (kind, bytes) in [("xdp", 20), ("socket", 200), ("classifier", 200)] {
+        let offsets = (0..bytes).flat_map(|offset| [8, 16, 32, 64].map(|bits| (offset, bits)));
+        for (offset, bits) in offsets.filter(|(offset, bits)| (*offset, *bits) != (168, 64)) {
+            for access in
+                [format!("r2 = *(u{bits} *)(r1 + {offset})"), format!("*(u{bits} *)(r1 + {offset}) = r0")]
+            {
+                let text = format!("program \"p\" {kind}\nr0 = 0\n{access}\nexit\n");
+                let object = asm::parse(&text).expect("is assembly text");
+                let (ours, theirs) = (judge(&object).is_ok(), testkit::kernel::load(&object).is_ok());
+                if ours != theirs {
+                    differ.push(format!("{kind}: {access}: {ours} here, {theirs} in the kernel"));
+                }
             }
         }
     }
@@ -160,6 +219,11 @@ fn check_run(object: &Object, segment: &Segment, random: &mut Random) {
     let mut context = match program.kind {
         ProgramKind::Xdp => Context::xdp(&bytes[..bytes.len().min(4 * random.below(4))], &bytes),
         ProgramKind::SocketFilter => Context::socket(&bytes[..bytes.len().min(14)], &bytes),
+        ProgramKind::Classifier => Context::classifier(
+            &bytes[..bytes.len().min(4 * random.below(4))],
+            &bytes,
+            random.number() as u32,
+        ),
         _ => Context::memory(&[7; 16]),
     };
     let result = run_unverified(program, &object.maps, &Environment { segment }, &mut context, STEPS_MAX);

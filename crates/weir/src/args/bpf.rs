@@ -57,8 +57,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "HEX|-")]
     pub(crate) program_hex: Option<String>,
 
-    /// Memory that r1 points to (r2 has its length), as hexadecimal digits; for xdp and socket programs the packet, for
-    /// those of probes the registers (pt_regs)
+    /// Memory that r1 points to (r2 has its length), as hexadecimal digits; for xdp, classifier and socket programs the packet,
+    /// for those of probes the registers (pt_regs)
     #[arg(long, value_name = "HEX")]
     pub(crate) mem_hex: Option<String>,
 

@@ -28,7 +28,7 @@ impl Given {
                 Some(bytes) => Ok(Given::Lent(Context::memory(bytes))),
                 None => Ok(Given::Lent(Context::memory(&vec![0; zeros(wanted)?]))),
             },
-            ProgramKind::SocketFilter | ProgramKind::Xdp => {
+            ProgramKind::SocketFilter | ProgramKind::Xdp | ProgramKind::Classifier => {
                 let context = Context::received(kind, bytes.unwrap_or_default());
                 // SANITY: these are the kinds that packets are received for.
                 Ok(Given::Lent(context.expect("a kind of packets")))

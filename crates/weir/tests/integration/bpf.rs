@@ -162,18 +162,18 @@ fn maps_that_hold_maps_are_filled() {
 /// A program of a context that weir does not have becomes none that it runs by way of text.
 #[test]
 fn refusals_survive_text() {
-    let source = "#include \"bpf_helpers.h\"\nSEC(\"tc\") int f(void *ctx) { return 0; }";
+    let source = "#include \"bpf_helpers.h\"\nSEC(\"action\") int f(void *ctx) { return 0; }";
     let (source, object) = (file("other.c", source), folder().join("other.o"));
     if !bpf::compile(Path::new(&source), &object) {
         return;
     }
     let object = object.display().to_string();
-    refuses(&["run", &object], &["unsupported: programs of section `tc`"]);
+    refuses(&["run", &object], &["unsupported: programs of section `action`"]);
     let text = prints(&["dis", &object]);
-    assert!(text.contains("program \"f\" unsupported \"tc\"\n"), "{text}");
+    assert!(text.contains("program \"f\" unsupported \"action\"\n"), "{text}");
     let text = file("other.s", &text);
     for arguments in [&["run", &text][..], &["verify", &text], &["asm", &text, "-o", "/dev/null"]] {
-        refuses(arguments, &["other.s: line 2: unsupported: the program `f` is of section `tc`"]);
+        refuses(arguments, &["other.s: line 2: unsupported: the program `f` is of section `action`"]);
     }
 }
 
@@ -279,7 +279,7 @@ fn sections_that_nobody_knows_are_refused() {
     for (section, wanted) in [
         ("xdp_prog", "no kind of program is called so"),
         ("socket1", "no kind of program is called so"),
-        ("tc", "this version runs those of"),
+        ("action", "this version runs those of"),
     ] {
         let source =
             format!("#include \"bpf_helpers.h\"\nSEC(\"{section}\") int f(void *ctx) {{ return 0; }}\n");
@@ -473,7 +473,8 @@ fn variables_and_maps_have_their_contents_in_every_engine() {
 #[test]
 fn kinds_survive_objects_and_text() {
     let text = "program \"a\" xdp\n     0: r0 = *(u32 *)(r1 + 0xc)\n     1: exit\n\nprogram \"b\" socket
-     0: r0 = *(u32 *)(r1 + 0x0)\n     1: exit\n\nprogram \"c\" memory 8\n     0: r0 = r2\n     1: exit\n";
+     0: r0 = *(u32 *)(r1 + 0x0)\n     1: exit\n\nprogram \"d\" classifier
+     0: r0 = *(u32 *)(r1 + 0xa0)\n     1: exit\n\nprogram \"c\" memory 8\n     0: r0 = r2\n     1: exit\n";
     let (source, object) = (file("kinds.s", text), folder().join("kinds.o").display().to_string());
     assert_eq!(prints(&["asm", &source, "-o", &object]), "");
     let again = prints(&["dis", &object]);
@@ -482,6 +483,10 @@ fn kinds_survive_objects_and_text() {
     assert_eq!(without, text);
     assert!(prints(&["verify", "-v", &object]).contains("r0 = *(u32 *)(r1 + 0xc) ; field ingress_ifindex\n"));
     assert_eq!(prints(&["run", &object, "--program", "c"]), "0x8\n");
+    for engine in engines() {
+        let run = ["run", &object, "--program", "d", "--engine", engine, "--mem-hex", &"00".repeat(40)];
+        assert_eq!(prints(&run), "0x28\n", "{engine}");
+    }
 }
 
 /// What a program of a field of `task` finds depends on the types that `--btf` names.

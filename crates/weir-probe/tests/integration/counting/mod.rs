@@ -100,6 +100,7 @@ pub(crate) fn counting(map: u32) -> Executable {
         reads_cookie: false,
         uses_session: false,
         lanes: LaneUse::Sections,
+        writes_packet: false,
         stack_bytes: 8,
         origins: Vec::new(),
     }

@@ -73,7 +73,7 @@ pub(crate) const NOT_XDP: &[(&str, &str, &str)] = &[
     (
         "",
         "r2 = 0; r3 = r10; r3 += -16; r4 = 8; call skb_load_bytes; exit",
-        "is for socket filters, not for programs",
+        "is for socket filters and classifiers, not for programs",
     ),
     ("", "r0 = *(u32 *)(r1 + 20); exit", "no field"),
     ("", "r0 = *(u32 *)(r1 + 24); exit", "no field"),
@@ -239,6 +239,104 @@ pub(crate) const NOT_SOCKET_HERE: &[(&str, &str, &str)] = &[
     ("r6 = r1", "r0 = *(u8 *)skb[r10]; exit", "where a number is needed"),
 ];
 
+/// Classifiers, as for [`XDP`]; more are made of the others' programs (see [`classifiers`]).
+pub(crate) const CLASSIFIER: &[(&str, &str)] = &[
+    // What socket filters have not.
+    ("", "r0 = *(u32 *)(r1 + 72); r2 = *(u64 *)(r1 + 152); r2 = *(u32 *)(r1 + 160); r2 = *(u8 *)(r1 + 180); r2 = *(u64 *)(r1 + 184); exit"),
+    ("", "r0 = *(u16 *)(r1 + 162); r2 = *(u8 *)(r1 + 75); r0 += r2; exit"),
+    ("", "r2 = *(u32 *)(r1 + 76); r3 = *(u32 *)(r1 + 80); r4 = *(u32 *)(r1 + 140); r0 = 0; exit"),
+    (
+        "",
+        "r0 = 7; *(u32 *)(r1 + 8) = r0; *(u32 *)(r1 + 12) = r0; *(u32 *)(r1 + 32) = 5; *(u32 *)(r1 + 44) = r0; *(u32 *)(r1 + 72) = r0
+        *(u64 *)(r1 + 152) = r0; *(u64 *)(r1 + 56) = 9; *(u8 *)(r1 + 67) = 3; exit",
+    ),
+    // Behind the IPv4 header, whose length the packet says: by its address, and by packet loads beside it.
+    (OF_SK_BUFF, "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto no; r5 = *(u8 *)(r7 + 14); r5 &= 15; r5 <<= 2; r7 += r5
+        r4 = r7; r4 += 18; if r4 > r8 goto no; r0 = *(u32 *)(r7 + 14); no: exit"),
+    (OF_SK_BUFF, "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto no; r5 = *(u8 *)(r7 + 14); w5 &= 15; w5 <<= 2; r5 += r7; r4 = r5
+        r4 += 18; if r8 >= r4 goto +1; no: exit; r0 = *(u16 *)(r5 + 16); exit"),
+    (OF_SK_BUFF, "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto no; r5 = *(u8 *)(r7 + 14); r5 &= 15; r5 <<= 2; r5 += 14; r6 = r7; r6 += r5
+        r4 = r6; r4 += 4; if r4 > r8 goto no; r0 = *(u16 *)(r6 + 2); no: exit"),
+    // And behind another that stands there, and back in front of it.
+    (OF_SK_BUFF, "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto no; r5 = *(u8 *)(r7 + 14); r5 &= 15; r5 <<= 2; r6 = r7; r6 += r5; r4 = r6
+        r4 += 34; if r4 > r8 goto no; r5 = *(u8 *)(r6 + 26); r5 >>= 4; r5 <<= 2; r6 += r5; r4 = r6; r4 += 40; if r4 > r8 goto no
+        r0 = *(u32 *)(r6 + 36); r2 = *(u8 *)(r7 + 33); r0 += r2; no: exit"),
+    // A distance that comparisons bound.
+    (OF_SK_BUFF, "r5 = *(u32 *)(r1 + 160); r0 = 0; if r5 > 1500 goto no; r7 += r5; r4 = r7; r4 += 2; if r4 > r8 goto no; r0 = *(u16 *)(r7 + 0); no: exit"),
+    ("r6 = r1; r7 = *(u32 *)(r1 + 76); r8 = *(u32 *)(r1 + 80)", "r0 = *(u8 *)skb[14]; r0 &= 15; r0 <<= 2; r9 = r0; r0 = *(u16 *)skb[r9 + 14]; r3 = r7
+        r3 += r9; r4 = r3; r4 += 16; if r4 > r8 goto no; r2 = *(u16 *)(r3 + 14); r0 += r2; no: exit"),
+];
+
+pub(crate) const NOT_CLASSIFIER: &[(&str, &str, &str)] = &[
+    ("", "r0 = *(u32 *)(r1 + 88); exit", "no field"),
+    ("", "r0 = *(u64 *)(r1 + 144); exit", "no field"),
+    ("", "r0 = *(u32 *)(r1 + 192); exit", "no field"),
+    ("", "r0 = *(u32 *)(r1 + 152); exit", "tstamp is not read so"),
+    ("", "r0 = *(u16 *)(r1 + 180); exit", "tstamp_type is not read so"),
+    ("", "r0 = 0; *(u32 *)(r1 + 0) = r0; exit", "len is not written so"),
+    ("", "r0 = 0; *(u16 *)(r1 + 8) = r0; exit", "mark is not written so"),
+    ("", "r0 = 0; *(u32 *)(r1 + 160) = r0; exit", "wire_len is not written so"),
+    ("", "r0 = 0; *(u32 *)(r1 + 76) = r0; exit", "data is not written so"),
+    ("", "r0 = 1; lock *(u32 *)(r1 + 8) += r0; exit", "plain loads and stores"),
+    // A header's length was not compared; nor was the wire's, which is not that of what was captured.
+    (
+        OF_SK_BUFF,
+        "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto +5; r5 = *(u8 *)(r7 + 14); r5 &= 15; r5 <<= 2; r7 += r5
+        r0 = *(u32 *)(r7 + 14); exit",
+        "not compared",
+    ),
+    (
+        OF_SK_BUFF,
+        "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto +8; r5 = *(u8 *)(r7 + 14); r5 &= 15; r5 <<= 2; r7 += r5
+        r4 = r7; r4 += 18; if r4 > r8 goto +1; r0 = *(u32 *)(r7 + 15); exit",
+        "not known to be inside",
+    ),
+    (
+        OF_SK_BUFF,
+        "r5 = *(u32 *)(r1 + 0); r0 = 0; if r5 < 14 goto +1; r0 = *(u8 *)(r7 + 13); exit",
+        "not compared",
+    ),
+    // A packet is not copied into itself.
+    (
+        OF_SK_BUFF,
+        "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto +4; r2 = 0; r3 = r7; r4 = 8; call skb_load_bytes; exit",
+        "",
+    ),
+];
+
+/// The kernel has the socket too.
+pub(crate) const NOT_CLASSIFIER_HERE: &[(&str, &str, &str)] =
+    &[("", "r2 = *(u64 *)(r1 + 168); r0 = 0; exit", "no field"), (OF_SK_BUFF, "r0 = r7; exit", "leak")];
+
+/// [`ENDS`] of a `struct __sk_buff`.
+const OF_SK_BUFF: &str = "r7 = *(u32 *)(r1 + 76); r8 = *(u32 *)(r1 + 80)";
+
+/// What classifiers may do: [`CLASSIFIER`], what XDP programs do with packets, and what socket filters may.
+pub(crate) fn classifiers() -> Vec<(String, String)> {
+    let own =
+        CLASSIFIER.iter().chain(SOCKET).map(|(before, text)| ((*before).to_owned(), (*text).to_owned()));
+    own.chain(XDP.iter().filter_map(|(before, text)| of_sk_buff(before, text))).collect()
+}
+
+/// What they may not: [`NOT_CLASSIFIER`], and what the others may not but for fields.
+pub(crate) fn not_classifiers() -> Vec<(String, String, &'static str)> {
+    let of_fields = |part: &str| part == "no field" || part.ends_with("not written so");
+    let of_sockets = NOT_SOCKET.iter().filter(|(.., part)| !of_fields(part));
+    let own = NOT_CLASSIFIER.iter().chain(of_sockets);
+    let own = own.map(|(before, text, part)| ((*before).to_owned(), (*text).to_owned(), *part));
+    let of_xdp = NOT_XDP.iter().filter_map(|(before, text, part)| {
+        let (before, text) = of_sk_buff(before, text)?;
+        Some((before, text, *part))
+    });
+    own.chain(of_xdp).collect()
+}
+
+/// An XDP program that begins with a packet's ends, with those of a `struct __sk_buff`.
+fn of_sk_buff(before: &str, text: &str) -> Option<(String, String)> {
+    let rest = before.strip_prefix(ENDS)?;
+    Some((format!("{OF_SK_BUFF}{rest}"), text.replace("r9 = *(u32 *)(r1 + 8)", "r9 = *(u32 *)(r1 + 140)")))
+}
+
 /// Programs with 16 bytes of memory.
 pub(crate) const MEMORY: &[(&str, &str)] = &[
     ("", "r0 = *(u64 *)(r1 + 8); r0 += r2; exit"),
@@ -271,9 +369,11 @@ pub(crate) const NOT_MEMORY: &[(&str, &str, &str)] = &[
 
 /// Every accepted program, by kind.
 pub(crate) fn accepted() -> Vec<Object> {
+    let classifiers = classifiers();
+    let classifiers = classifiers.iter().map(|(before, text)| object("classifier", before, text));
     let lists = [("xdp", XDP), ("xdp", XDP_HERE), ("socket", SOCKET), ("memory 16", MEMORY)];
     let of_kind = |(kind, list): (&'static str, &'static [(&str, &str)])| {
         list.iter().map(move |(before, text)| object(kind, before, text))
     };
-    lists.into_iter().flat_map(of_kind).collect()
+    lists.into_iter().flat_map(of_kind).chain(classifiers).collect()
 }

@@ -1,0 +1,4 @@
+//! Placeholder.
+/// Too long.
+#[derive(Debug)]
+pub struct TooLong;

@@ -1,0 +1,13 @@
+//! Every bound of this crate.
+
+/// Bytes of an expression.
+pub(crate) const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// How deep brackets, `not` and operators may be nested. Each level takes some hundred bytes of stack, in each stage.
+pub(crate) const DEPTH_MAX: usize = 500;
+
+/// Passes over the graph of an expression. libpcap ends after as many that only move tests about.
+pub(crate) const PASSES_MAX: usize = 100;
+
+/// Headers that a chain is followed through. Each is 8 bytes or more, or leads back.
+pub(crate) const CHAIN_STEPS_MAX: u32 = 10_000;

@@ -1,0 +1,162 @@
+//! Compatible filters keep the packets that libpcap's keep, and are refused where libpcap refuses.
+
+use std::net::{IpAddr, ToSocketAddrs as _};
+
+use testkit::expressions::{EXPRESSIONS, expression};
+use testkit::libpcap::Libpcap;
+use testkit::packets::{self, LINKS};
+use testkit::pcap_file::Packet;
+use testkit::random::Source;
+use weir_cbpf::{Insn, Machine, Refusal};
+use weir_pcap_filter::{LinkType, Names, Options, Transport, compile};
+
+/// The names of the system that libpcap asks too.
+struct System;
+
+impl Names for System {
+    fn host(&self, name: &str) -> Vec<IpAddr> {
+        (name, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+    }
+
+    fn network(&self, _: &str) -> Option<u32> {
+        None
+    }
+
+    fn port(&self, name: &str, transport: Transport) -> Option<u16> {
+        let suffix = match transport {
+            Transport::Tcp => "tcp",
+            Transport::Udp => "udp",
+            Transport::Sctp => "sctp",
+        };
+        lines("/etc/services").into_iter().find_map(|fields| {
+            let (port, protocol) = fields.get(1)?.split_once('/')?;
+            let is_named = fields.iter().enumerate().any(|(at, field)| at != 1 && field == name);
+            (is_named && protocol == suffix).then(|| port.parse().ok()).flatten()
+        })
+    }
+
+    fn protocol(&self, name: &str) -> Option<u8> {
+        lines("/etc/protocols").into_iter().find_map(|fields| {
+            let number = fields.get(1)?.parse().ok()?;
+            fields.iter().enumerate().any(|(at, field)| at != 1 && field == name).then_some(number)
+        })
+    }
+
+    fn ether(&self, _: &str) -> Option<[u8; 6]> {
+        None
+    }
+}
+
+/// Fields of the lines of a database, without comments.
+fn lines(path: &str) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let fields = |line: &str| line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    text.lines().map(fields).collect()
+}
+
+/// What is compared.
+struct Comparison {
+    libpcap: &'static Libpcap,
+    packets_each: usize,
+    compared: usize,
+    refused: usize,
+    faults: Vec<String>,
+}
+
+impl Comparison {
+    fn expression(&mut self, dlt: i32, text: &str, random: &mut Source) {
+        if is_not_followed(text) {
+            return;
+        }
+        let options = Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
+        let theirs = self.libpcap.compile(dlt, 262_144, text, true, 0xffff_ff00);
+        let ours = compile(text, &options, &System);
+        let (theirs, ours) = match (theirs, ours) {
+            (Ok(theirs), Ok(ours)) => (theirs, ours),
+            (Err(_), Err(_)) => {
+                self.refused += 1;
+                return;
+            }
+            (Ok(_), Err(faults)) => {
+                self.faults.push(format!("{dlt} `{text}`: refused: {}", faults[0].message));
+                return;
+            }
+            (Err(message), Ok(_)) => {
+                self.faults.push(format!("{dlt} `{text}`: accepted; libpcap: {message}"));
+                return;
+            }
+        };
+        // A program that reads a memory slot which it did not write gives what the stack happened to hold.
+        let insns = theirs.iter().map(|insn| Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k });
+        let kernel = weir_cbpf::check(&insns.collect::<Vec<_>>(), Machine::Kernel);
+        if kernel.is_err_and(|refused| matches!(refused.refusal, Refusal::NotStored)) {
+            return;
+        }
+        let link = packets::link(dlt);
+        for round in 0..self.packets_each {
+            let packet = link.packet(random);
+            let packet = if round % 3 == 2 { packets::mutated(&packet, random) } else { packet };
+            let mut check = |packet: &Packet| {
+                let expected = self.libpcap.filter(&theirs, &packet.bytes, packet.wire_len);
+                let found = ours.evaluate(&packet.bytes, packet.wire_len);
+                self.compared += 1;
+                if expected != found {
+                    let bytes: String = packet.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                    self.faults.push(format!("{dlt} `{text}`: {found}, libpcap {expected}, on {bytes} ({})", packet.wire_len));
+                    return false;
+                }
+                true
+            };
+            if !check(&packet) {
+                return;
+            }
+            if round % 4 == 0 && !packets::cut(&packet).all(|cut| check(&cut)) {
+                return;
+            }
+        }
+    }
+}
+
+/// `byte N & V` and `byte N | V`: libpcap does not load the byte.
+fn is_not_followed(text: &str) -> bool {
+    let words: Vec<&str> = text.split([' ', '(', ')', '!']).collect();
+    words.windows(3).any(|words| words[0] == "byte" && matches!(words[2], "&" | "|"))
+}
+
+fn scale() -> usize {
+    std::env::var("WEIR_PCAP_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
+}
+
+#[test]
+fn packets_are_kept_as_libpcap_keeps_them() {
+    let Some(libpcap) = Libpcap::load() else {
+        testkit::skip::skip("libpcap::packets_are_kept", "no libpcap.so.0.8");
+        return;
+    };
+    let mut comparison = Comparison { libpcap, packets_each: 12, compared: 0, refused: 0, faults: Vec::new() };
+    let mut random = Source::new(24);
+    for (index, text) in EXPRESSIONS.iter().enumerate() {
+        for (at, link) in LINKS.iter().enumerate() {
+            if link.dlt == 1 || (index + at).is_multiple_of(scale_links()) {
+                comparison.expression(link.dlt, text, &mut random);
+            }
+        }
+    }
+    for link in LINKS {
+        for _ in 0..40 * scale() {
+            let text = expression(&mut random, link.dlt);
+            comparison.expression(link.dlt, &text, &mut random);
+        }
+    }
+    let Comparison { compared, refused, faults, .. } = comparison;
+    println!("{compared} packets compared, {refused} expressions refused by both, {} faults", faults.len());
+    if let Ok(path) = std::env::var("WEIR_PCAP_FAULTS") {
+        std::fs::write(path, faults.join("\n")).expect("a file");
+    }
+    assert!(faults.is_empty(), "{}", faults[..faults.len().min(30)].join("\n"));
+}
+
+/// One in so many of the link types has each expression, beside Ethernet.
+fn scale_links() -> usize {
+    if scale() > 1 { 1 } else { 10 }
+}
