@@ -1,12 +1,12 @@
 //! The numbers of pcapng: types of blocks, codes of options, and how long an option is.
 //!
-//! Source: draft-ietf-opsawg-pcapng, sections 3.5, 4 and 10.1. Reader and writer take both from the tables here.
+//! Source: draft-ietf-opsawg-pcapng, sections 3.5, 4 and 10.1. The reader takes both from the tables here.
 
 /// Types of blocks.
 pub(crate) mod block {
     pub(crate) const SECTION: u32 = 0x0a0d_0d0a;
     pub(crate) const INTERFACE: u32 = 1;
-    /// Obsolete: read, never written.
+    /// Obsolete, and in old files.
     pub(crate) const PACKET: u32 = 2;
     pub(crate) const SIMPLE: u32 = 3;
     pub(crate) const NAMES: u32 = 4;
@@ -100,7 +100,9 @@ options! { interface {
     TIME_ZONE 18 "if_iana_tzname" AtLeast(0);
 } }
 
-options! { packet {
+options! {
+/// Of the obsolete packet block too, which shares the first two of them.
+packet {
     FLAGS 2 "epb_flags" Exactly(4);
     HASH 3 "epb_hash" AtLeast(1);
     DROP_COUNT 4 "epb_dropcount" Exactly(8);
@@ -109,9 +111,6 @@ options! { packet {
     VERDICT 7 "epb_verdict" AtLeast(1);
     PROCESS_THREAD 8 "epb_processid_threadid" Exactly(8);
 } }
-
-/// Of the obsolete packet block, which has no others.
-pub(crate) const OBSOLETE_PACKET: &[Row] = &[(2, "pack_flags", Exactly(4)), (3, "pack_hash", AtLeast(1))];
 
 options! { names {
     SERVER_NAME 2 "ns_dnsname" AtLeast(0);

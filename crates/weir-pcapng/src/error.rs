@@ -1,4 +1,4 @@
-//! What goes wrong: [`Error`] with the place in the file for what is read, [`WriteError`] for what is written.
+//! What goes wrong: [`Error`], with the place in the file and the reason.
 
 use std::error;
 use std::fmt;
@@ -63,38 +63,5 @@ impl fmt::Display for Error {
 impl error::Error for Error {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         self.cause.as_ref().map(|cause| cause as &(dyn error::Error + 'static))
-    }
-}
-
-/// Why something was not written.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum WriteError {
-    /// The output failed, perhaps in the middle of a block: the file is whole up to `bytes_written()`. The writer takes nothing more.
-    Io(io::Error),
-    /// The format cannot hold it. Nothing was written, and the writer goes on.
-    Refused(String),
-    /// An earlier write failed in the middle of a block.
-    Broken,
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WriteError::Io(cause) => write!(f, "cannot write: {cause}"),
-            WriteError::Refused(reason) => f.write_str(reason),
-            WriteError::Broken => {
-                f.write_str("an earlier write failed, perhaps in the middle of a block; begin another file")
-            }
-        }
-    }
-}
-
-impl error::Error for WriteError {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            WriteError::Io(cause) => Some(cause),
-            WriteError::Refused(_) | WriteError::Broken => None,
-        }
     }
 }

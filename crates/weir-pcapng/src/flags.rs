@@ -44,8 +44,6 @@ pub enum Reception {
 pub struct LinkErrors(u16);
 
 impl LinkErrors {
-    /// No error.
-    pub const NONE: LinkErrors = LinkErrors(0);
     /// Wrong check sequence (bit 24 of the flags).
     pub const CRC: LinkErrors = LinkErrors(1 << 8);
     /// Packet too long.
@@ -62,11 +60,6 @@ impl LinkErrors {
     pub const PREAMBLE: LinkErrors = LinkErrors(1 << 14);
     /// Symbol (bit 31).
     pub const SYMBOL: LinkErrors = LinkErrors(1 << 15);
-
-    /// These and `other`.
-    pub const fn with(self, other: LinkErrors) -> LinkErrors {
-        LinkErrors(self.0 | other.0)
-    }
 
     /// Whether all of `other` are among these.
     pub const fn contains(self, other: LinkErrors) -> bool {
@@ -92,8 +85,9 @@ const ERRORS_SHIFT: u32 = 16;
 ///
 /// ```
 /// use weir_pcapng::{Direction, PacketFlags};
-/// let flags = PacketFlags::default().with_direction(Direction::Outbound).with_checksum_not_ready();
-/// assert_eq!(flags.bits(), 0x202);
+/// let flags = PacketFlags::from_bits(0x202);
+/// assert_eq!(flags.direction(), Direction::Outbound);
+/// assert!(flags.checksum_not_ready());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PacketFlags(u32);
@@ -158,48 +152,6 @@ impl PacketFlags {
     pub const fn errors(self) -> LinkErrors {
         LinkErrors((self.0 >> ERRORS_SHIFT) as u16)
     }
-
-    /// With this direction.
-    #[must_use]
-    pub const fn with_direction(self, direction: Direction) -> PacketFlags {
-        PacketFlags(self.0 & !DIRECTION | direction as u32)
-    }
-
-    /// With this reception type.
-    #[must_use]
-    pub const fn with_reception(self, reception: Reception) -> PacketFlags {
-        PacketFlags(self.0 & !(7 << RECEPTION_SHIFT) | (reception as u32) << RECEPTION_SHIFT)
-    }
-
-    /// With a check sequence of so many octets, of which four bits are taken.
-    #[must_use]
-    pub const fn with_fcs_bytes(self, bytes: u8) -> PacketFlags {
-        PacketFlags(self.0 & !(15 << FCS_SHIFT) | (bytes as u32 & 15) << FCS_SHIFT)
-    }
-
-    /// With a checksum that is not computed yet.
-    #[must_use]
-    pub const fn with_checksum_not_ready(self) -> PacketFlags {
-        PacketFlags(self.0 | NOT_READY)
-    }
-
-    /// With a checksum that was found right.
-    #[must_use]
-    pub const fn with_checksum_valid(self) -> PacketFlags {
-        PacketFlags(self.0 | VALID)
-    }
-
-    /// As one of several packets on the wire.
-    #[must_use]
-    pub const fn with_segmentation_offloaded(self) -> PacketFlags {
-        PacketFlags(self.0 | SEGMENTATION)
-    }
-
-    /// With these errors, in place of what was there.
-    #[must_use]
-    pub const fn with_errors(self, errors: LinkErrors) -> PacketFlags {
-        PacketFlags(self.0 & 0xffff | (errors.0 as u32) << ERRORS_SHIFT)
-    }
 }
 
 impl fmt::Debug for PacketFlags {
@@ -212,43 +164,38 @@ impl fmt::Debug for PacketFlags {
 mod tests {
     use super::*;
 
-    fn check(flags: PacketFlags, bits: u32) {
-        assert_eq!(flags.bits(), bits);
+    fn check<T: PartialEq + fmt::Debug>(bits: u32, part: fn(PacketFlags) -> T, value: T) {
+        assert_eq!(part(PacketFlags::from_bits(bits)), value, "{bits:#x}");
     }
 
     #[test]
     fn each_part_has_the_bits_of_the_draft() {
-        let none = PacketFlags::default();
-        check(none.with_direction(Direction::Inbound), 1);
-        check(none.with_direction(Direction::Outbound), 2);
-        check(none.with_reception(Reception::Unicast), 1 << 2);
-        check(none.with_reception(Reception::Promiscuous), 4 << 2);
-        check(none.with_fcs_bytes(4), 4 << 5);
-        check(none.with_checksum_not_ready(), 1 << 9);
-        check(none.with_checksum_valid(), 1 << 10);
-        check(none.with_segmentation_offloaded(), 1 << 11);
-        check(none.with_errors(LinkErrors::CRC), 1 << 24);
-        check(none.with_errors(LinkErrors::SYMBOL.with(LinkErrors::TOO_LONG)), 1 << 31 | 1 << 25);
+        check(0, PacketFlags::direction, Direction::Unknown);
+        check(1, PacketFlags::direction, Direction::Inbound);
+        check(!1, PacketFlags::direction, Direction::Outbound);
+        check(0, PacketFlags::reception, Reception::Unspecified);
+        check(1 << 2, PacketFlags::reception, Reception::Unicast);
+        check(2 << 2, PacketFlags::reception, Reception::Multicast);
+        check(3 << 2, PacketFlags::reception, Reception::Broadcast);
+        check(!(3 << 2), PacketFlags::reception, Reception::Promiscuous);
+        check(4 << 5, PacketFlags::fcs_bytes, 4);
+        check(u32::MAX, PacketFlags::fcs_bytes, 15);
+        check(1 << 9, PacketFlags::checksum_not_ready, true);
+        check(!(1 << 9), PacketFlags::checksum_not_ready, false);
+        check(1 << 10, PacketFlags::checksum_valid, true);
+        check(!(1 << 10), PacketFlags::checksum_valid, false);
+        check(1 << 11, PacketFlags::segmentation_offloaded, true);
+        check(!(1 << 11), PacketFlags::segmentation_offloaded, false);
+        check(1 << 24, PacketFlags::errors, LinkErrors::CRC);
+        check(1 << 31, PacketFlags::errors, LinkErrors::SYMBOL);
+        check(0xffff, |flags| flags.errors().bits(), 0);
     }
 
     #[test]
-    fn what_is_put_in_comes_out() {
-        for direction in [Direction::Unknown, Direction::Inbound, Direction::Outbound] {
-            assert_eq!(PacketFlags::from_bits(u32::MAX).with_direction(direction).direction(), direction);
-        }
-        let receptions = [
-            Reception::Unspecified,
-            Reception::Unicast,
-            Reception::Multicast,
-            Reception::Broadcast,
-            Reception::Promiscuous,
-        ];
-        for reception in receptions {
-            assert_eq!(PacketFlags::from_bits(u32::MAX).with_reception(reception).reception(), reception);
-        }
-        assert_eq!(PacketFlags::from_bits(u32::MAX).with_fcs_bytes(6).fcs_bytes(), 6);
-        let errors = PacketFlags::default().with_errors(LinkErrors::GAP).errors();
-        assert!(errors.contains(LinkErrors::GAP) && !errors.contains(LinkErrors::CRC));
+    fn errors_are_a_bit_each() {
+        let both = PacketFlags::from_bits(1 << 31 | 1 << 25).errors();
+        assert!(both.contains(LinkErrors::SYMBOL) && both.contains(LinkErrors::TOO_LONG));
+        assert!(!both.contains(LinkErrors::CRC));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub enum Filter {
 pub enum Speed {
     /// Both ways alike (if_speed).
     Both(u64),
-    /// Each way its own (if_txspeed, if_rxspeed); equal ones are written as [`Speed::Both`].
+    /// Each way its own (if_txspeed, if_rxspeed).
     Each {
         /// Sending; not known in some files.
         transmit: Option<u64>,
@@ -52,7 +52,7 @@ pub enum Speed {
 pub struct Interface {
     /// The link type of its packets (LINKTYPE_; 1 is Ethernet).
     pub link_type: u16,
-    /// Bytes that are captured of a packet at most; 0: no limit. tcpdump reads only files in which all interfaces have the same.
+    /// Bytes that are captured of a packet at most; 0: no limit.
     pub snaplen: u32,
     /// As the system has it: `eth0` (if_name).
     pub name: Option<String>,
@@ -88,7 +88,7 @@ pub struct Interface {
 
 impl Interface {
     /// One of which nothing else is known, with times in nanoseconds.
-    pub fn new(link_type: u16, snaplen: u32) -> Interface {
+    pub(crate) fn new(link_type: u16, snaplen: u32) -> Interface {
         Interface {
             link_type,
             snaplen,

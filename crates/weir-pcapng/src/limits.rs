@@ -1,4 +1,4 @@
-//! Bounds of what is read and written, each named once.
+//! Bounds of what is read, each named once.
 
 /// LIMIT: bytes of a block, or of a classic record with its header. libpcap takes no longer blocks at first either.
 pub(crate) const BLOCK_BYTES_MAX: u32 = 16 << 20;

@@ -14,25 +14,3 @@ pub enum Address {
     /// EUI-64.
     Eui64([u8; 8]),
 }
-
-/// An address and its names, as they are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NameRecord<'a> {
-    /// The address.
-    pub address: Address,
-    /// At least one; none is empty or has a NUL in it.
-    pub names: &'a [&'a str],
-}
-
-/// The server that said which names addresses have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct NameServer<'a> {
-    /// ns_dnsname.
-    pub name: Option<&'a str>,
-    /// ns_dnsIP4addr.
-    pub ipv4: Option<Ipv4Addr>,
-    /// ns_dnsIP6addr.
-    pub ipv6: Option<Ipv6Addr>,
-    /// What a human says of it.
-    pub comments: &'a [&'a str],
-}

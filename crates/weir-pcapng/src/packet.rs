@@ -1,7 +1,5 @@
 //! What a file can say of a packet beside its bytes.
 
-use crate::flags::PacketFlags;
-
 /// An algorithm of a packet's hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum HashAlgorithm {
@@ -23,7 +21,7 @@ pub enum HashAlgorithm {
 
 impl HashAlgorithm {
     /// From the option's first byte.
-    pub fn from_byte(byte: u8) -> HashAlgorithm {
+    pub(crate) fn from_byte(byte: u8) -> HashAlgorithm {
         match byte {
             0 => HashAlgorithm::TwosComplement,
             1 => HashAlgorithm::Xor,
@@ -32,29 +30,6 @@ impl HashAlgorithm {
             4 => HashAlgorithm::Sha1,
             5 => HashAlgorithm::Toeplitz,
             other => HashAlgorithm::Other(other),
-        }
-    }
-
-    /// The option's first byte.
-    pub fn byte(self) -> u8 {
-        match self {
-            HashAlgorithm::TwosComplement => 0,
-            HashAlgorithm::Xor => 1,
-            HashAlgorithm::Crc32 => 2,
-            HashAlgorithm::Md5 => 3,
-            HashAlgorithm::Sha1 => 4,
-            HashAlgorithm::Toeplitz => 5,
-            HashAlgorithm::Other(other) => other,
-        }
-    }
-
-    /// Bytes of the hash, where the draft says.
-    pub fn hash_bytes(self) -> Option<usize> {
-        match self {
-            HashAlgorithm::Crc32 | HashAlgorithm::Toeplitz => Some(4),
-            HashAlgorithm::Md5 => Some(16),
-            HashAlgorithm::Sha1 => Some(20),
-            _ => None,
         }
     }
 }
@@ -88,25 +63,4 @@ pub struct ProcessThread {
     pub process: u32,
     /// Its thread.
     pub thread: u32,
-}
-
-/// The options of a packet that is written. [`PacketFields`](crate::PacketFields) are those of a packet that is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PacketOptions<'a> {
-    /// Direction and more.
-    pub flags: Option<PacketFlags>,
-    /// Hashes.
-    pub hashes: &'a [Hash<'a>],
-    /// Packets that were lost between this one and the one before it at the same interface.
-    pub drop_count: Option<u64>,
-    /// The same for one packet at several interfaces.
-    pub packet_id: Option<u64>,
-    /// The queue of the interface.
-    pub queue: Option<u32>,
-    /// Verdicts.
-    pub verdicts: &'a [Verdict<'a>],
-    /// Who sent it.
-    pub process_thread: Option<ProcessThread>,
-    /// What a human says of it.
-    pub comments: &'a [&'a str],
 }

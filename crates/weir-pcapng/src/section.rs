@@ -18,7 +18,7 @@ pub struct Section {
 /// Times are nanoseconds since the epoch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// When this was counted; what is written needs it.
+    /// When this was counted; `None` before 1970 and after 2554.
     pub time: Option<u64>,
     /// When the capture began (isb_starttime).
     pub start: Option<u64>,

@@ -182,7 +182,7 @@ impl<R: Read> Reader<R> {
     fn enhanced(&self, block: Block) -> Result<Step, Error> {
         block.at_least(32)?;
         let interface = self.order.u32(self.bytes(block), 8);
-        self.packet(block, interface, None, codes::packet::ROWS)
+        self.packet(block, interface, None)
     }
 
     fn obsolete(&self, block: Block) -> Result<Step, Error> {
@@ -190,12 +190,12 @@ impl<R: Read> Reader<R> {
         let bytes = self.bytes(block);
         let (interface, drops) = (self.order.u16(bytes, 8), self.order.u16(bytes, 10));
         let drops = (drops != u16::MAX).then_some(drops.into());
-        self.packet(block, interface.into(), drops, codes::OBSOLETE_PACKET)
+        self.packet(block, interface.into(), drops)
     }
 
     /// What enhanced and obsolete packet blocks have alike, which is all from the time on.
     #[inline]
-    fn packet(&self, block: Block, interface: u32, drops: Option<u64>, rows: &[Row]) -> Result<Step, Error> {
+    fn packet(&self, block: Block, interface: u32, drops: Option<u64>) -> Result<Step, Error> {
         let (bytes, order) = (self.bytes(block), self.order);
         let Some(clock) = self.clocks.get(interface as usize) else {
             return Err(self.no_interface(block, interface));
@@ -206,7 +206,7 @@ impl<R: Read> Reader<R> {
             return Err(too_much(block, 20, captured, room));
         }
         let captured = captured as usize;
-        let options = self.options(block, block.from(28 + padded(captured)), rows)?;
+        let options = self.options(block, block.from(28 + padded(captured)), codes::packet::ROWS)?;
         Ok(Step::Packet(PacketStep {
             interface: InterfaceId(interface),
             time: clock.nanoseconds(order.ticks(bytes, 12)),

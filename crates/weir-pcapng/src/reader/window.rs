@@ -84,3 +84,39 @@ impl<R: Read> Window<R> {
         self.input
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks for `count` bytes of an input, and how long the buffer is then.
+    fn check(input: impl Read, count: usize, available: usize, buffer_bytes: usize) {
+        let mut window = Window::new(input);
+        let have = window.available(count).unwrap();
+        assert_eq!((have.min(count), window.buffer.len()), (available, buffer_bytes));
+    }
+
+    #[test]
+    fn the_buffer_grows_by_what_is_there_and_not_by_what_is_asked_for() {
+        check(&[1; 10][..], 16 << 20, 10, WINDOW_BYTES);
+        check(io::repeat(1), 10, 10, WINDOW_BYTES);
+        check(io::repeat(1), WINDOW_BYTES, WINDOW_BYTES, WINDOW_BYTES);
+        check(io::repeat(1), WINDOW_BYTES + 1, WINDOW_BYTES + 1, 2 * WINDOW_BYTES);
+        check(io::repeat(1), 3 * WINDOW_BYTES, 3 * WINDOW_BYTES, 4 * WINDOW_BYTES);
+        check(io::repeat(1).take(600 << 10), 16 << 20, 600 << 10, 4 * WINDOW_BYTES);
+    }
+
+    #[test]
+    fn bytes_keep_their_order_where_the_buffer_is_moved() {
+        let input: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 7) as u8).collect();
+        let mut window = Window::new(&input[..]);
+        let mut read = Vec::new();
+        while window.available(1_001).unwrap() >= 1_001 {
+            let at = window.take(1_001);
+            read.extend_from_slice(window.at(at, 1_001));
+            assert_eq!(window.offset(), read.len() as u64);
+        }
+        read.extend_from_slice(window.bytes());
+        assert!(read == input, "other bytes than the input's");
+    }
+}
