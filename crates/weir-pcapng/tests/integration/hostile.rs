@@ -16,18 +16,24 @@ fn classic(order: Order) -> Vec<u8> {
     file.record(3, 4, &[]).record(5, 6, &[6; 20]).bytes
 }
 
-/// A block of each type, with options.
-fn pcapng(order: Order) -> Vec<u8> {
+/// Packets of each kind, with options.
+fn packets(order: Order) -> Vec<u8> {
     let number = |number| File::value(order, number);
     let file = File::new(order).section(&[(4, b"weir".to_vec())]);
-    let file = file.interface(1, 8, &[(2, b"eth0".to_vec()), (9, vec![0x8a]), (14, number(7))]);
+    let file = file.interface(1, 8, &[(9, vec![0x8a]), (14, number(7))]);
     let file = file.enhanced(0, 99, &[1, 2, 3], &[(2, vec![1, 0, 0, 0]), (4, number(1)), (7, vec![1])]);
-    let file = file.simple(5, &[1, 2, 3, 4, 5]).obsolete(0, 1, &[9], &[(2, vec![0; 4])]);
+    file.simple(5, &[1, 2, 3, 4, 5]).obsolete(0, 1, &[9], &[(2, vec![0; 4]), (6, vec![0; 4])]).bytes
+}
+
+/// The other types of blocks.
+fn others(order: Order) -> Vec<u8> {
+    let number = |number| File::value(order, number);
+    let file =
+        File::new(order).section(&[]).interface(113, 0, &[(5, vec![1; 17]), (11, vec![0, b'i', b'p'])]);
+    let file = file.statistics(0, 9, &[(4, number(3)), (1, b"end".to_vec())]);
     let file = file.block(4, |body| body.u16(1).u16(6).padded(b"\x7f\0\0\x01a\0").u32(0));
     let file = file.block(10, |body| body.u32(0x544c_534b).u32(1).padded(&[7]));
-    let file = file.block(0xbad, |body| body.u32(1)).block(77, |body| body.u32(2));
-    let file = file.section(&[]).interface(113, 0, &[]).enhanced(0, 1, &[4], &[]);
-    file.statistics(0, 9, &[(4, number(3)), (1, b"end".to_vec())]).bytes
+    file.block(0xbad, |body| body.u32(1)).block(77, |body| body.u32(2)).bytes
 }
 
 /// Ends of the whole parts of a file, the first of which is as short as a file may be.
@@ -59,7 +65,7 @@ fn check_cuts(file: &[u8]) {
 fn all_that_is_whole_is_given_of_a_file_that_is_cut() {
     for order in ORDERS {
         check_cuts(&classic(order));
-        check_cuts(&pcapng(order));
+        check_cuts(&[packets(order), others(order), packets(order)].concat());
     }
 }
 
@@ -86,6 +92,11 @@ fn no_changed_byte_of_a_classic_file_does_harm() {
 }
 
 #[test]
-fn no_changed_byte_of_a_pcapng_file_does_harm() {
-    check_changes(&pcapng(Order::Little));
+fn no_changed_byte_of_packets_in_pcapng_does_harm() {
+    check_changes(&packets(Order::Little));
+}
+
+#[test]
+fn no_changed_byte_of_other_blocks_of_pcapng_does_harm() {
+    check_changes(&others(Order::Big));
 }
