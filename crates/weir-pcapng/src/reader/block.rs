@@ -93,7 +93,7 @@ impl<R: Read> Reader<R> {
                 .ok_or_else(|| no_byte_order(offset, head))?;
         }
         let (kind, length) = (self.order.u32(head, 0), self.order.u32(head, 4));
-        if length % 4 != 0 || length < FRAME as u32 || length > self.limits.block_bytes {
+        if !length.is_multiple_of(4) || length < FRAME as u32 || length > self.limits.block_bytes {
             return Err(wrong_length(offset, kind, length, self.limits.block_bytes));
         }
         let len = length as usize;
@@ -307,7 +307,7 @@ fn no_byte_order(offset: u64, head: &[u8]) -> Error {
 #[cold]
 fn wrong_length(offset: u64, kind: u32, length: u32, limit: u32) -> Error {
     let reason = |why: String| format!("a block of type {kind:#x} has {length} bytes, {why}");
-    if length > limit && length % 4 == 0 {
+    if length > limit && length.is_multiple_of(4) {
         let reason = reason(format!("more than the limit (block_bytes) of {limit}"));
         return Error::new(ErrorKind::Limit, offset + 4, reason);
     }
