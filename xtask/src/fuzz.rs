@@ -19,9 +19,9 @@ use clap::Args;
 use crate::{process, workspace};
 
 /// The targets of the crate `fuzz-targets`, one for each reader: object files and programs with their notes, BTF, programs of eBPF,
-/// assembly text, the shared segment, its rings, traces, metadata of CTF 2, scripts, their C text, and
-/// what they are compiled to.
-pub(crate) const TARGETS: [&str; 11] = [
+/// assembly text, the shared segment, its rings, traces, metadata of CTF 2, capture files, scripts, their C
+/// text, and what they are compiled to.
+pub(crate) const TARGETS: [&str; 12] = [
     "elf",
     "btf",
     "bytecode",
@@ -30,6 +30,7 @@ pub(crate) const TARGETS: [&str; 11] = [
     "rings",
     "trace",
     "ctf2",
+    "pcapng",
     "script",
     "declarations",
     "compile",

@@ -11,10 +11,11 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 29] = [
+const MAY_USE: [(&str, &[&str]); 30] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-cbpf", &["weir-ebpf"]),
+    ("weir-pcapng", &[]),
     ("weir-event", &[]),
     ("weir-ir", &["weir-source", "weir-event"]),
     ("weir-header", &["weir-source", "weir-ir", "weir-event"]),

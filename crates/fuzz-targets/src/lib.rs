@@ -16,6 +16,7 @@ pub mod btf;
 pub mod bytecode;
 pub mod ctf2;
 pub mod elf;
+pub mod pcapng;
 pub mod rings;
 pub mod script;
 pub mod segment;
@@ -47,7 +48,7 @@ fn cpu_time() -> Duration {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// One for each reader.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("elf", elf::read),
     ("btf", btf::read),
     ("bytecode", bytecode::read),
@@ -56,6 +57,7 @@ pub const TARGETS: [Target; 11] = [
     ("rings", rings::read),
     ("trace", trace::read),
     ("ctf2", ctf2::read),
+    ("pcapng", pcapng::read),
     ("script", script::read),
     ("declarations", script::read_c),
     ("compile", script::read_whole),

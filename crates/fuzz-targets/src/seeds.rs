@@ -1,8 +1,9 @@
 //! Seeds: inputs that are right, or nearly, so that mutations of them reach deep into the readers.
 //!
 //! In: objects that a compiler made, which may be none. Out: seeds for every target, the same for the same objects. Weir itself writes
-//! the rest: programs, files, segments' steps, rings and traces.
+//! the rest: programs, files, segments' steps, rings and traces. Capture files are put together here.
 
+mod captures;
 mod programs;
 mod rings;
 mod scripts;
@@ -27,6 +28,7 @@ pub fn all(objects: &[Vec<u8>]) -> Vec<Seed> {
     seeds.extend(segment::seeds());
     seeds.extend(rings::seeds());
     seeds.extend(traces::seeds());
+    seeds.extend(captures::seeds());
     seeds.extend(scripts::seeds());
     seeds
 }

@@ -68,6 +68,11 @@ fn ctf2() {
 }
 
 #[test]
+fn pcapng() {
+    check("pcapng", Shape::File, 40_000, &[]);
+}
+
+#[test]
 fn script() {
     check("script", Shape::Lines, 8_000, &[]);
 }
