@@ -17,8 +17,9 @@ use std::sync::OnceLock;
 
 use weir_ebpf::ProgramKind;
 use weir_ebpf::context::memory;
-use weir_rt::context::ContextMut;
+use weir_rt::context::{ContextMut, classifier_frame};
 use weir_rt::executable::Frame;
+use weir_rt::limits::LENT_BYTES_MAX;
 use weir_rt::segment::Segment;
 use weir_verifier::VerifiedProgram;
 
@@ -29,6 +30,7 @@ use crate::limits::{CALL_DEPTH_MAX, MAY_GOTO_ROUNDS_MAX};
 #[derive(Debug)]
 pub struct Threaded<S> {
     kind: ProgramKind,
+    writes_packet: bool,
     ops: Vec<Op>,
     /// The operations hold addresses in these and in the segment.
     texts: Box<[Text]>,
@@ -63,7 +65,13 @@ impl<S: Deref<Target = Segment>> Threaded<S> {
         }
         let mut ops = decode::decode(program, &segment)?;
         let texts = texts::texts(program, &mut ops);
-        Some(Threaded { kind: program.kind(), ops, texts, _segment: segment })
+        Some(Threaded {
+            kind: program.kind(),
+            writes_packet: program.writes_packet(),
+            ops,
+            texts,
+            _segment: segment,
+        })
     }
 
     /// Bytes of memory that it takes beside the segment.
@@ -82,7 +90,26 @@ impl<S: Deref<Target = Segment>> Threaded<S> {
         unsafe { self.run_at(context.frame_pointer()) }
     }
 
-    /// The same with addresses of the caller's in the frame, as [`frame`](weir_rt::context::frame) makes it.
+    /// Runs a classifier on a packet where it lies, of which `bytes` were captured and `wire_bytes` were on the wire; the lower
+    /// half of r0. What else its context has is 0.
+    ///
+    /// # Panics
+    /// If the program is no classifier or may write to its packet, or if there are more than `LENT_BYTES_MAX` bytes.
+    pub fn classify(&self, bytes: &[u8], wire_bytes: u32) -> u32 {
+        assert!(self.kind == ProgramKind::Classifier, "a program of kind {} is no classifier", self.kind);
+        assert!(!self.writes_packet, "the program may write to its packet, which is lent for reading");
+        assert!(
+            bytes.len() <= LENT_BYTES_MAX as usize,
+            "{} bytes; the limit is {LENT_BYTES_MAX}",
+            bytes.len()
+        );
+        let address = bytes.as_ptr().expose_provenance() as u64;
+        let mut frame = classifier_frame(address, bytes.len(), wire_bytes);
+        // SAFETY: the frame is a classifier's, its bytes may be read until this returns, and the program writes to none.
+        unsafe { self.run_at(&mut frame) as u32 }
+    }
+
+    /// The same as [`run`](Threaded::run) with addresses of the caller's in the frame, as [`frame`](weir_rt::context::frame) makes it.
     ///
     /// # Safety
     /// The memory that the frame names, of the kind of this program, may be read and written until this returns, and

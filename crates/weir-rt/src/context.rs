@@ -195,14 +195,26 @@ pub fn frame(kind: ProgramKind, address: u64, bytes: usize) -> Frame {
         if kind == ProgramKind::Classifier {
             set(packet::NETWORK, address + bytes.min(ETHERNET_BYTES) as u64);
         }
-        for len in ["len", "wire_len"].iter().filter_map(|name| context::field_named(kind, name)) {
-            set_number(&mut frame.regs[len.at as usize / 8], len, bytes as u64);
-        }
+        set_lengths(&mut frame, kind, bytes as u64);
     } else {
         set(memory::ADDRESS, if bytes == 0 { 0 } else { address });
         set(memory::BYTES, bytes as u64);
     }
     frame
+}
+
+/// The same for a classifier whose packet had `wire_bytes` on the wire.
+pub fn classifier_frame(address: u64, bytes: usize, wire_bytes: u32) -> Frame {
+    let mut frame = frame(ProgramKind::Classifier, address, bytes);
+    set_lengths(&mut frame, ProgramKind::Classifier, wire_bytes.into());
+    frame
+}
+
+/// How long a packet was on the wire, where its context says that.
+fn set_lengths(frame: &mut Frame, kind: ProgramKind, bytes: u64) {
+    for len in ["len", "wire_len"].iter().filter_map(|name| context::field_named(kind, name)) {
+        set_number(&mut frame.regs[len.at as usize / 8], len, bytes);
+    }
 }
 
 /// Puts a number into the slot that a field is in.

@@ -183,6 +183,11 @@ fn classifier(text: &str, bytes: &[u8], r0: u64) -> Context {
     assert_eq!(got, r0, "{text}");
     let (_, program) = engines::only(&format!("program \"p\" classifier\n{}\n", text.replace(';', "\n")));
     let segment = engines::segment(&[], engines::cpus());
+    if let Some(threaded) = Threaded::of(&program, &segment).filter(|_| !program.writes_packet()) {
+        let mut bare = Context::classifier(&[], bytes, WIRE);
+        let r0 = weir_interp::run(&program, &Environment { segment: &segment }, &mut bare).expect("verified");
+        assert_eq!(threaded.classify(bytes, WIRE), r0 as u32, "{text}");
+    }
     let mut fields = PacketFields::default();
     FIELDS.iter().for_each(|(name, value)| fields.set(name, *value));
     for abi in abis() {
