@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 30] = [
+const MAY_USE: [(&str, &[&str]); 31] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-cbpf", &["weir-ebpf"]),
@@ -21,6 +21,7 @@ const MAY_USE: [(&str, &[&str]); 30] = [
     ("weir-header", &["weir-source", "weir-ir", "weir-event"]),
     ("weir-syntax", &["weir-source", "weir-header"]),
     ("weir-script", &["weir-source", "weir-syntax", "weir-header", "weir-ir", "weir-event"]),
+    ("weir-pcap-filter", &["weir-source", "weir-ebpf", "weir-cbpf"]),
     ("weir-filter", &["weir-source", "weir-ir", "weir-event"]),
     ("weir-codegen", &["weir-ir", "weir-ebpf", "weir-event"]),
     ("weir-verifier", &["weir-ebpf"]),
@@ -90,6 +91,8 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-header",
     "weir-script",
     "weir-filter",
+    "weir-pcap-filter",
+    "weir-pcapng",
     "weir-codegen",
     "weir-verifier",
     "weir-rt",

@@ -8,6 +8,7 @@ pub(crate) mod bpftrace;
 pub(crate) mod filter;
 pub(crate) mod flight;
 pub(crate) mod fmt;
+pub(crate) mod pcap;
 pub(crate) mod record;
 pub(crate) mod sessions;
 pub(crate) mod trace_format;
@@ -40,6 +41,8 @@ Examples:
   weir list 'usdt:./app:*'    what can be probed
   weir fmt tool.bt            put a script into weir's style
   weir bpf run prog.bpf.o     verify a compiled eBPF program, run it, print its result
+  weir pcap eval -r x.pcap -- 'tcp port 80'
+        run a packet filter on a capture file
   weir ps                     what is being traced now
   weir top                    what the probes of all traced processes cost, every second
   weir detach -p 1234         put a process's code back after a killed weir
@@ -113,6 +116,8 @@ pub(crate) enum Command {
     Bpf(bpf::Bpf),
     /// Event filters by hand: check, evaluate, or show every stage of one
     Filter(filter::Filter),
+    /// Packet filters (pcap-filter(7)) by hand: compile, check, or run one on a capture file
+    Pcap(pcap::Pcap),
     /// Record events with all their fields, into a trace (CTF) that `weir view` and babeltrace2 read
     Record(Box<sessions::RecordLine>),
     /// Read traces (CTF, as LTTng and weir write them): events in the order of time

@@ -16,6 +16,7 @@ mod list;
 mod live;
 mod manage;
 mod manual;
+mod pcap;
 mod print;
 mod queued;
 mod run;
@@ -44,6 +45,9 @@ fn main() -> ExitCode {
         }
         Command::Filter(args) => {
             filter::filter(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+        }
+        Command::Pcap(args) => {
+            pcap::pcap(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
         Command::Fmt(args) => fmt::fmt(&args),
         Command::Record(line) => record(line.asked()),

@@ -33,6 +33,7 @@ mod many;
 mod odd;
 mod other_kernel;
 mod parameters;
+mod pcap;
 mod process;
 mod record;
 mod recorded;

@@ -1,0 +1,215 @@
+//! Names in packet filters: the system's databases as files, and its resolver for hosts.
+//!
+//! The files are those of hosts(5), networks(5), services(5), protocols(5) and ethers(5): a line an entry, fields between
+//! blanks, comments behind `#`. Lines that are none are passed over, as the C library does. A file is read when a name is first asked of it; one that
+//! the user named has to be there.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::net::{IpAddr, ToSocketAddrs as _};
+use std::path::Path;
+
+use anyhow::Context;
+use weir_pcap_filter::{Names, Transport};
+
+use crate::args::pcap;
+use crate::failure::Failure;
+
+/// What the system knows by name.
+pub(super) struct SystemNames {
+    /// None: the resolver is asked.
+    hosts: Option<Table<IpAddr>>,
+    ethers: Lazy<[u8; 6]>,
+    networks: Lazy<u32>,
+    services: Lazy<(u16, String)>,
+    protocols: Lazy<u8>,
+}
+
+impl SystemNames {
+    /// # Errors
+    /// If a file that was named cannot be read.
+    pub(super) fn open(args: &pcap::Names) -> Result<SystemNames, Failure> {
+        let hosts = args.hosts.as_deref().map(|path| Ok::<_, Failure>(Table::parse(&text(path)?, host_line)));
+        Ok(SystemNames {
+            hosts: hosts.transpose()?,
+            ethers: Lazy::of(args.ethers.as_deref(), "/etc/ethers", ether_line)?,
+            networks: Lazy::of(args.networks.as_deref(), "/etc/networks", network_line)?,
+            services: Lazy::of(None, "/etc/services", service_line)?,
+            protocols: Lazy::of(None, "/etc/protocols", protocol_line)?,
+        })
+    }
+}
+
+impl Names for SystemNames {
+    fn host(&self, name: &str) -> Vec<IpAddr> {
+        let mut found: Vec<IpAddr> = match &self.hosts {
+            Some(hosts) => hosts.named(name, str::eq_ignore_ascii_case).copied().collect(),
+            None => {
+                let found = (name, 0).to_socket_addrs();
+                found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+            }
+        };
+        let mut seen = Vec::new();
+        found.retain(|address| {
+            let is_new = !seen.contains(address);
+            seen.push(*address);
+            is_new
+        });
+        found
+    }
+
+    fn network(&self, name: &str) -> Option<u32> {
+        self.networks.table().named(name, str::eq_ignore_ascii_case).next().copied()
+    }
+
+    fn port(&self, name: &str, transport: Transport) -> Option<u16> {
+        let wanted = match transport {
+            Transport::Tcp => "tcp",
+            Transport::Udp => "udp",
+            Transport::Sctp => "sctp",
+        };
+        let mut found = self.services.table().named(name, |name, wanted| name == wanted);
+        found.find(|(_, transport)| transport == wanted).map(|(port, _)| *port)
+    }
+
+    fn protocol(&self, name: &str) -> Option<u8> {
+        self.protocols.table().named(name, |name, wanted| name == wanted).next().copied()
+    }
+
+    fn ether(&self, name: &str) -> Option<[u8; 6]> {
+        self.ethers.table().named(name, str::eq_ignore_ascii_case).next().copied()
+    }
+}
+
+/// A file's entries, in its order.
+struct Table<T> {
+    entries: Vec<(T, Vec<String>)>,
+}
+
+/// What the fields of a line say, and by which names; `None`: nothing.
+type Line<T> = fn(&[&str]) -> Option<(T, Vec<String>)>;
+
+impl<T> Table<T> {
+    fn parse(text: &str, line: Line<T>) -> Table<T> {
+        let fields = |text: &str| {
+            let (text, _) = text.split_once('#').unwrap_or((text, ""));
+            line(&text.split_whitespace().collect::<Vec<_>>())
+        };
+        Table { entries: text.lines().filter_map(fields).collect() }
+    }
+
+    fn named<'a>(&'a self, name: &'a str, is_same: fn(&str, &str) -> bool) -> impl Iterator<Item = &'a T> {
+        let entries = self.entries.iter();
+        entries.filter(move |(_, names)| names.iter().any(|own| is_same(own, name))).map(|(value, _)| value)
+    }
+}
+
+/// A table that is read when it is needed.
+struct Lazy<T> {
+    path: &'static str,
+    line: Line<T>,
+    table: OnceCell<Table<T>>,
+}
+
+impl<T> Lazy<T> {
+    fn of(given: Option<&Path>, default: &'static str, line: Line<T>) -> Result<Lazy<T>, Failure> {
+        let read = given.map(|path| Ok::<_, Failure>(Table::parse(&text(path)?, line).into()));
+        Ok(Lazy { path: default, line, table: read.transpose()?.unwrap_or_default() })
+    }
+
+    fn table(&self) -> &Table<T> {
+        // A system without the file knows no names.
+        let text = || fs::read(self.path).unwrap_or_default();
+        self.table.get_or_init(|| Table::parse(&String::from_utf8_lossy(&text()), self.line))
+    }
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(Failure::Refused)
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// `192.0.2.1 host.example host`
+fn host_line(fields: &[&str]) -> Option<(IpAddr, Vec<String>)> {
+    let (address, names) = fields.split_first()?;
+    Some((address.parse().ok()?, owned(names)))
+}
+
+/// `0:1:2:3:4:5 host`
+fn ether_line(fields: &[&str]) -> Option<([u8; 6], Vec<String>)> {
+    let (address, names) = fields.split_first()?;
+    let bytes: Option<Vec<u8>> = address.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    Some((bytes?.try_into().ok()?, owned(names)))
+}
+
+/// `loopback 127.0.0.0 alias`: a number of fewer parts goes on with zeros, as in the C library.
+fn network_line(fields: &[&str]) -> Option<(u32, Vec<String>)> {
+    let (number, names) = with_aliases(fields)?;
+    let mut parts: Vec<u8> = number.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    if parts.len() > 4 {
+        return None;
+    }
+    parts.resize(4, 0);
+    // SANITY: there are four.
+    Some((u32::from_be_bytes(parts.try_into().expect("four")), names))
+}
+
+/// `http 80/tcp www`
+fn service_line(fields: &[&str]) -> Option<((u16, String), Vec<String>)> {
+    let (number, names) = with_aliases(fields)?;
+    let (port, transport) = number.split_once('/')?;
+    Some(((port.parse().ok()?, transport.to_owned()), names))
+}
+
+/// `tcp 6 TCP`
+fn protocol_line(fields: &[&str]) -> Option<(u8, Vec<String>)> {
+    let (number, names) = with_aliases(fields)?;
+    Some((number.parse().ok()?, names))
+}
+
+/// A name, what it is of, and other names.
+fn with_aliases<'a>(fields: &[&'a str]) -> Option<(&'a str, Vec<String>)> {
+    let [name, value, aliases @ ..] = fields else { return None };
+    let names = [name].into_iter().chain(aliases).map(|name| (*name).to_owned()).collect();
+    Some((*value, names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check<T: PartialEq + std::fmt::Debug>(line: Line<T>, text: &str, name: &str, value: &[T]) {
+        let table = Table::parse(text, line);
+        let found: Vec<&T> = table.named(name, |own, name| own == name).collect();
+        assert_eq!(found, value.iter().collect::<Vec<_>>(), "{text}: {name}");
+    }
+
+    #[test]
+    fn lines_are_read_as_the_manual_pages_have_them() {
+        check(protocol_line, "# none\nicmp\t1 ICMP  # aliases before\n", "ICMP", &[1]);
+        check(protocol_line, "a 256\na\nb x", "a", &[]);
+        check(
+            service_line,
+            "http 80/tcp www #web\nhttp 80/udp",
+            "http",
+            &[(80, "tcp".into()), (80, "udp".into())],
+        );
+        check(service_line, "http 80/tcp www#web", "web", &[]);
+        check(network_line, "lo 127\nnet 10.1 ten\nlong 1.2.3.4.5", "ten", &[0x0a01_0000]);
+        check(network_line, "lo 127\n", "lo", &[0x7f00_0000]);
+        check(network_line, "long 1.2.3.4.5\nlong 256", "long", &[]);
+        check(ether_line, "0:1A:2:3:4:ff host", "host", &[[0, 0x1a, 2, 3, 4, 0xff]]);
+        check(ether_line, "0:1:2:3:4 host\n0:1:2:3:4:100 host", "host", &[]);
+        check(
+            host_line,
+            "::1 a b\n192.0.2.1 b",
+            "b",
+            &["::1".parse().unwrap(), "192.0.2.1".parse().unwrap()],
+        );
+    }
+}
