@@ -305,6 +305,8 @@ fn only_isa_folders_know_the_registers_and_instructions_of_a_machine() {
         |file: &Path| ["rs", "c", "h"].iter().any(|kind| file.extension().is_some_and(|is| is == *kind));
     let is_of_a_machine = |file: &Path| file.components().any(|part| part.as_os_str() == "isa");
     let names_one = |line: &str| {
+        // The protocol of that name is none.
+        let line = line.replace("\"esp\"", "");
         let code = line.split("//").next().unwrap_or_default();
         let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
         words.any(|word| registers.contains(word)) || INSTRUCTIONS.iter().any(|name| code.contains(name))

@@ -38,7 +38,9 @@ pub enum Term {
     /// `byte N op V`.
     Byte(u32, ByteOperator, u32),
     /// `inbound` is false, `outbound` true.
-    Direction { outbound: bool },
+    Direction {
+        outbound: bool,
+    },
     Ifindex(u32),
     Vlan(Option<u32>),
     Mpls(Option<u32>),
@@ -118,7 +120,12 @@ pub enum Arith {
     /// `len`: the length on the wire.
     Len,
     /// `protocol[offset:bytes]`.
-    Load { protocol: Protocol, offset: Box<Arith>, bytes: u32, span: Span },
+    Load {
+        protocol: Protocol,
+        offset: Box<Arith>,
+        bytes: u32,
+        span: Span,
+    },
     Negate(Box<Arith>),
     /// The span is the operator's.
     Binary(Operator, Box<Arith>, Box<Arith>, Span),

@@ -214,7 +214,9 @@ impl Emitter<'_> {
     fn operate(&mut self, operator: Operator, number: u32) {
         match operator {
             // The machine takes no such shifts; they give 0.
-            Operator::Lsh | Operator::Rsh if number > 31 => self.code.push(Insn::plain(class::LD | mode::IMM, 0)),
+            Operator::Lsh | Operator::Rsh if number > 31 => {
+                self.code.push(Insn::plain(class::LD | mode::IMM, 0))
+            }
             // Nor such divisors; the packet is rejected.
             Operator::Div | Operator::Mod if number == 0 => self.code.jump(Label::Target(Target::Reject)),
             _ => self.code.push(Insn::alu(operation(operator), number)),

@@ -39,7 +39,11 @@ pub struct TooLong {
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the filter is too long: more than {} {}; split it into several filters", self.limit, self.what)
+        write!(
+            f,
+            "the filter is too long: more than {} {}; split it into several filters",
+            self.limit, self.what
+        )
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
-use crate::lower::Lowered;
 use crate::ir::{Chain, Pred, Test, Value, ValueId, Values};
+use crate::lower::Lowered;
 
 /// Where an edge leads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -185,7 +185,8 @@ impl Graph {
             let node = &self.nodes[index];
             let is_idle = node.forced.is_empty() && node.condition == Condition::Always;
             // A packet that is rejected either way need not be looked at.
-            let rejects = node.yes == Target::Reject && (node.condition == Condition::Always || node.no == Target::Reject);
+            let rejects = node.yes == Target::Reject
+                && (node.condition == Condition::Always || node.no == Target::Reject);
             if is_idle || rejects {
                 target = node.yes;
             } else {

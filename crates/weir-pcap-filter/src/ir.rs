@@ -51,16 +51,31 @@ pub enum Value {
     /// The length on the wire.
     Len,
     /// Big endian bytes at `base` + `offset`.
-    Load { base: Option<ValueId>, offset: u32, width: Width },
+    Load {
+        base: Option<ValueId>,
+        offset: u32,
+        width: Width,
+    },
     /// Four times the low half of the byte at `offset`: the length of an IPv4 header.
-    HeaderLength { offset: u32 },
+    HeaderLength {
+        offset: u32,
+    },
     /// `by_register`: the right side was computed, which is another value than the same constant written down. (It matters to
     /// libpcap's notion of equal tests alone.)
-    Binary { operator: Operator, left: ValueId, right: ValueId, by_register: bool },
+    Binary {
+        operator: Operator,
+        left: ValueId,
+        right: ValueId,
+        by_register: bool,
+    },
     Negate(ValueId),
     Metadata(Metadata),
     /// `then` if the test holds, `otherwise` if not; only the one that is chosen is evaluated.
-    If { test: Test, then: ValueId, otherwise: ValueId },
+    If {
+        test: Test,
+        then: ValueId,
+        otherwise: ValueId,
+    },
 }
 
 /// A comparison of two values.

@@ -17,7 +17,8 @@ const IPV6_TEXT_MAX: usize = 45;
 
 /// Signs, longer ones first.
 const SIGNS: [&str; 22] = [
-    ">=", "<=", "!=", "==", "<<", ">>", "&&", "||", "+", "-", "*", "/", "%", ":", "[", "]", "<", ">", "(", ")", "&", "|",
+    ">=", "<=", "!=", "==", "<<", ">>", "&&", "||", "+", "-", "*", "/", "%", ":", "[", "]", "<", ">", "(",
+    ")", "&", "|",
 ];
 
 /// Cuts `text` into words, the last of which is [`Token::End`].
@@ -85,7 +86,8 @@ fn name_length(rest: &[u8]) -> usize {
     if !rest.first().is_some_and(u8::is_ascii_alphanumeric) {
         return 0;
     }
-    let all = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')).count();
+    let all =
+        rest.iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')).count();
     rest[..all].iter().rposition(|b| !matches!(b, b'-' | b'_')).map_or(0, |last| last + 1)
 }
 

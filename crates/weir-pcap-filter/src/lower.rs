@@ -37,11 +37,16 @@ pub(crate) struct Lowered {
 }
 
 /// Gives `expr` its meaning on packets of `options.link_type`.
-pub(crate) fn lower(expr: Option<&Expr>, options: &Options, names: &dyn Names) -> Result<Lowered, Diagnostic> {
+pub(crate) fn lower(
+    expr: Option<&Expr>,
+    options: &Options,
+    names: &dyn Names,
+) -> Result<Lowered, Diagnostic> {
     let mut values = Values::default();
     let offsets = Offsets::of(options.link_type, &mut values).ok_or_else(|| {
         let message = format!("there is no filtering for link type {}", options.link_type.name());
-        Diagnostic::error(Span::new(0, 0), message).with_hint("link types are named with -y, such as EN10MB or LINUX_SLL2")
+        Diagnostic::error(Span::new(0, 0), message)
+            .with_hint("link types are named with -y, such as EN10MB or LINUX_SLL2")
     })?;
     let mut lower = Lower { values, offsets, options, names, span: Span::new(0, 0), is_verbatim: false };
     let pred = expr.map(|expr| lower.expr(expr)).transpose()?;
@@ -66,7 +71,9 @@ type Lowering = Result<Pred, Diagnostic>;
 impl Lower<'_> {
     fn expr(&mut self, expr: &Expr) -> Lowering {
         Ok(match expr {
-            Expr::And(parts) => Pred::And(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?),
+            Expr::And(parts) => {
+                Pred::And(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?)
+            }
             Expr::Or(parts) => Pred::Or(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?),
             Expr::Not(inner) => self.expr(inner)?.not(),
             Expr::Term(term, span) => {
@@ -105,7 +112,9 @@ impl Lower<'_> {
 
     fn id(&mut self, qualifiers: Qualifiers, id: &Id) -> Lowering {
         match (qualifiers.kind, id) {
-            (Kind::Gateway, _) => Err(self.error("`gateway` is not supported, as in libpcap built with IPv6")),
+            (Kind::Gateway, _) => {
+                Err(self.error("`gateway` is not supported, as in libpcap built with IPv6"))
+            }
             (_, Id::Name(name)) => self.name(qualifiers, name),
             (_, Id::Number(number)) => self.number(qualifiers, *number),
             (_, Id::Dotted(parts)) => self.dotted(qualifiers, parts),
@@ -123,7 +132,14 @@ impl Lower<'_> {
     }
 
     /// `base[offset] comparison number`.
-    fn compare(&mut self, base: Base, offset: u32, width: Width, comparison: Comparison, number: u32) -> Pred {
+    fn compare(
+        &mut self,
+        base: Base,
+        offset: u32,
+        width: Width,
+        comparison: Comparison,
+        number: u32,
+    ) -> Pred {
         let left = self.load(base, offset, width);
         self.test(comparison, left, number)
     }
@@ -181,7 +197,8 @@ impl Lower<'_> {
                 2.. => (Width::Half, 2),
                 _ => (Width::Byte, 1),
             };
-            let number = bytes[end - count..end].iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+            let number =
+                bytes[end - count..end].iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
             parts.push(self.equal(base, offset.wrapping_add((end - count) as u32), width, number));
             end -= count;
         }

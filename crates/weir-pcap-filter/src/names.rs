@@ -17,7 +17,7 @@ pub enum Transport {
 pub trait Names {
     /// Addresses of a host (hosts(5), DNS); none: it is not known.
     fn host(&self, name: &str) -> Vec<IpAddr>;
-    /// A network's number (networks(5)), without the zero bytes at its end.
+    /// A network's number (networks(5)), as the system's library gives it.
     fn network(&self, name: &str) -> Option<u32>;
     /// A port's number for a protocol (services(5)).
     fn port(&self, name: &str, transport: Transport) -> Option<u16>;

@@ -94,8 +94,7 @@ fn values(graph: &mut Graph) -> Result<(), Diagnostic> {
             let value = graph.nodes[index].forced[at];
             graph.nodes[index].forced[at] = fold::fold(&mut graph.values, &mut folded, value)?;
         }
-        loop {
-            let Condition::Test(test) = graph.nodes[index].condition else { break };
+        while let Condition::Test(test) = graph.nodes[index].condition {
             let left = fold::fold(&mut graph.values, &mut folded, test.left)?;
             let right = fold::fold(&mut graph.values, &mut folded, test.right)?;
             graph.nodes[index].condition = Condition::Test(Test { left, right, ..test });
@@ -135,12 +134,19 @@ fn simplify(graph: &mut Graph, index: usize) -> bool {
 
 /// A masked value that is compared with 0 has none of the bits: the contrary of the test that this gives.
 fn without_mask(values: &Values, test: Test) -> Option<Test> {
-    let Value::Binary { operator: crate::ast::Operator::And, left, right, by_register: false } = *values.get(test.left) else {
+    let Value::Binary { operator: crate::ast::Operator::And, left, right, by_register: false } =
+        *values.get(test.left)
+    else {
         return None;
     };
-    let is_zero = test.comparison == Comparison::Eq && values.constant(test.right) == Some(0) && !test.by_register;
-    (is_zero && values.constant(right).is_some())
-        .then_some(Test { comparison: Comparison::Set, left, right, by_register: false })
+    let is_zero =
+        test.comparison == Comparison::Eq && values.constant(test.right) == Some(0) && !test.by_register;
+    (is_zero && values.constant(right).is_some()).then_some(Test {
+        comparison: Comparison::Set,
+        left,
+        right,
+        by_register: false,
+    })
 }
 
 /// Edges lead past tests whose result is known, and past those that decide nothing. Nodes near the leaves first: what is found there

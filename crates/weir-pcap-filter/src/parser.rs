@@ -161,8 +161,11 @@ impl Parser {
     /// The qualifiers of the primitive before, for an address without any.
     fn inherited(&self, last: Option<Qualifiers>, span: Span) -> Result<Qualifiers, Diagnostic> {
         last.ok_or_else(|| {
-            Diagnostic::error(span, "a bare address or number, and no qualifiers before it that it could take")
-                .with_hint("say what it is: `host 10.0.0.1`, `net 10.0.0.0/8`, `port 80`")
+            Diagnostic::error(
+                span,
+                "a bare address or number, and no qualifiers before it that it could take",
+            )
+            .with_hint("say what it is: `host 10.0.0.1`, `net 10.0.0.0/8`, `port 80`")
         })
     }
 
@@ -189,8 +192,9 @@ impl Parser {
                     Item::Ids(expr, _) => Ok(expr),
                     Item::Number(number, span) => Ok(term(Id::Number(number), span)),
                     Item::Expr(..) | Item::Arith(..) => {
-                        Err(Diagnostic::error(start.to(self.before()), "not a list of addresses")
-                            .with_hint("inside are bare addresses, names or numbers, with `and`, `or` and `not`"))
+                        Err(Diagnostic::error(start.to(self.before()), "not a list of addresses").with_hint(
+                            "inside are bare addresses, names or numbers, with `and`, `or` and `not`",
+                        ))
                     }
                 }
             }

@@ -192,4 +192,5 @@ pub(crate) const LINK_PROTOCOLS: &[(&str, u16)] = &[
 ];
 
 /// Names after `iso proto`.
-pub(crate) const ISO_PROTOCOLS: &[(&str, u8)] = &[("esis", iso::ESIS), ("isis", iso::ISIS), ("clnp", iso::CLNP)];
+pub(crate) const ISO_PROTOCOLS: &[(&str, u8)] =
+    &[("esis", iso::ESIS), ("isis", iso::ISIS), ("clnp", iso::CLNP)];

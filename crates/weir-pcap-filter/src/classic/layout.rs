@@ -67,10 +67,8 @@ impl Code {
             for (at, piece) in self.pieces.iter().enumerate() {
                 let Piece::Branch(_, yes, no) = piece else { continue };
                 let distance = |label: &Label| starts[self.places[label]].wrapping_sub(starts[at] + 1);
-                let needed = Far {
-                    yes: far[at].yes || distance(yes) > 255,
-                    no: far[at].no || distance(no) > 255,
-                };
+                let needed =
+                    Far { yes: far[at].yes || distance(yes) > 255, no: far[at].no || distance(no) > 255 };
                 grown |= needed != far[at];
                 far[at] = needed;
             }

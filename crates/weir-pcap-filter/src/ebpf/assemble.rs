@@ -108,7 +108,7 @@ impl Assembler {
     }
 
     /// The bytes that a plain load left in a register → their number, or the other way round.
-    pub(super) fn to_host(&mut self, width: Width, dst: u8) {
+    pub(super) fn exchange_bytes(&mut self, width: Width, dst: u8) {
         let bits = match width {
             Width::Byte => return,
             Width::Half => 16,
@@ -192,12 +192,25 @@ impl Assembler {
     }
 
     /// Compares r0 with a number.
-    pub(super) fn branch(&mut self, comparison: Comparison, number: u32, yes: Label, no: Label, next: Option<Label>) {
+    pub(super) fn branch(
+        &mut self,
+        comparison: Comparison,
+        number: u32,
+        yes: Label,
+        no: Label,
+        next: Option<Label>,
+    ) {
         self.branch_with(source::K, 0, comparison, number, yes, no, next);
     }
 
     /// Compares r0 with r1.
-    pub(super) fn branch_registers(&mut self, comparison: Comparison, yes: Label, no: Label, next: Option<Label>) {
+    pub(super) fn branch_registers(
+        &mut self,
+        comparison: Comparison,
+        yes: Label,
+        no: Label,
+        next: Option<Label>,
+    ) {
         self.branch_with(source::X, 1, comparison, 0, yes, no, next);
     }
 

@@ -27,7 +27,7 @@ impl Emitter<'_> {
             Value::Metadata(_) => self.code.jump(Label::of(Target::Reject)),
             Value::Load { .. } => {
                 self.raw_load(id)?;
-                self.code.to_host(id_width(&self.graph.values, id), 0);
+                self.code.exchange_bytes(id_width(&self.graph.values, id), 0);
             }
             Value::HeaderLength { offset } => {
                 self.byte(offset);
@@ -79,7 +79,7 @@ impl Emitter<'_> {
     /// `LD_IND` gives numbers; they are put back into the packet's order.
     fn swapped_packet_load(&mut self, base: Option<u8>, offset: u32, width: Width) {
         self.code.packet_load(base, offset, width.bytes());
-        self.code.to_host(width, 0);
+        self.code.exchange_bytes(width, 0);
     }
 
     /// r9 becomes the packet's first byte and the length of the IPv4 header at `header`.
@@ -163,7 +163,13 @@ impl Emitter<'_> {
     }
 
     /// Goes on at `yes` or `no`, of which `next` may follow at once.
-    pub(super) fn test(&mut self, test: Test, yes: Target, no: Target, next: Option<Target>) -> Result<(), TooLong> {
+    pub(super) fn test(
+        &mut self,
+        test: Test,
+        yes: Target,
+        no: Target,
+        next: Option<Target>,
+    ) -> Result<(), TooLong> {
         self.compare(test, Label::of(yes), Label::of(no), next.map(Label::of))
     }
 

@@ -23,8 +23,9 @@ impl Lower<'_> {
         match qualifiers.kind {
             Kind::Net => {
                 let Some(network) = self.names.network(name) else {
-                    return Err(self.error(format!("unknown network `{name}`"))
-                        .with_hint("networks(5) has those that are known; or give its number: `net 10.0.0.0/8`"));
+                    return Err(self.error(format!("unknown network `{name}`")).with_hint(
+                        "networks(5) has those that are known; or give its number: `net 10.0.0.0/8`",
+                    ));
                 };
                 let (address, mask) = promoted(network);
                 self.network(qualifiers, address, mask)
@@ -51,25 +52,31 @@ impl Lower<'_> {
                     return Err(self.error("only ethernet/FDDI/token ring/802.11/ATM LANE/Fibre Channel support link-level host names"));
                 }
                 let Some(address) = self.names.ether(name) else {
-                    return Err(self.error(format!("unknown ether host `{name}`"))
-                        .with_hint("ethers(5) has those that are known; or give its address: `ether host 0:1:2:3:4:5`"));
+                    return Err(self.error(format!("unknown ether host `{name}`")).with_hint(
+                        "ethers(5) has those that are known; or give its address: `ether host 0:1:2:3:4:5`",
+                    ));
                 };
                 self.hardware(address, qualifiers.direction)
             }
-            Some(Protocol::Decnet) => {
-                Err(self.error(format!("decnet name support not included, `{name}` cannot be translated"))
-                    .with_hint("give its address, as area and node: `decnet host 10.123`"))
-            }
+            Some(Protocol::Decnet) => Err(self
+                .error(format!("decnet name support not included, `{name}` cannot be translated"))
+                .with_hint("give its address, as area and node: `decnet host 10.123`")),
             protocol => {
                 let addresses = self.names.host(name);
                 let mut any = Vec::new();
+                // Without a type field a name is IP's alone, though an address would be ARP's too.
+                let is_ip_alone = protocol.is_none() && self.offsets.link_type.is_none();
+                let of = |version| Qualifiers {
+                    protocol: if is_ip_alone { Some(version) } else { protocol },
+                    ..qualifiers
+                };
                 for address in &addresses {
                     match address {
                         IpAddr::V4(address) if protocol != Some(Protocol::Ipv6) => {
-                            any.push(self.network(qualifiers, u32::from(*address), u32::MAX)?);
+                            any.push(self.network(of(Protocol::Ip), u32::from(*address), u32::MAX)?);
                         }
                         IpAddr::V6(address) if protocol != Some(Protocol::Ip) => {
-                            any.push(self.network6(qualifiers, *address, 128)?);
+                            any.push(self.network6(of(Protocol::Ipv6), *address, 128)?);
                         }
                         IpAddr::V4(_) | IpAddr::V6(_) => {}
                     }
@@ -85,7 +92,9 @@ impl Lower<'_> {
 
     fn protocol_name(&self, qualifier: Option<Protocol>, name: &str) -> Result<u32, Diagnostic> {
         let (what, found) = match qualifier {
-            None | Some(Protocol::Ip | Protocol::Ipv6) => ("ip proto", self.names.protocol(name).map(u32::from)),
+            None | Some(Protocol::Ip | Protocol::Ipv6) => {
+                ("ip proto", self.names.protocol(name).map(u32::from))
+            }
             Some(Protocol::Iso) => {
                 let row = ISO_PROTOCOLS.iter().find(|(known, _)| *known == name);
                 ("osi proto", row.map(|(_, number)| u32::from(*number)))
@@ -104,7 +113,8 @@ impl Lower<'_> {
         match qualifiers.kind {
             Kind::Default | Kind::Host | Kind::Net => match qualifiers.protocol {
                 Some(Protocol::Decnet) => self.decnet(number, qualifiers.direction),
-                Some(Protocol::Link) => Err(self.error("illegal link layer address")
+                Some(Protocol::Link) => Err(self
+                    .error("illegal link layer address")
                     .with_hint("a hardware address is six bytes with `:`")),
                 _ => {
                     let (address, mask) =
@@ -123,7 +133,9 @@ impl Lower<'_> {
     pub(super) fn dotted(&mut self, qualifiers: Qualifiers, parts: &[u32]) -> Lowering {
         if qualifiers.protocol == Some(Protocol::Decnet) {
             if parts.contains(&u32::MAX) {
-                return Err(self.error("malformed decnet address").with_hint("area and node: `decnet host 10.123`"));
+                return Err(self
+                    .error("malformed decnet address")
+                    .with_hint("area and node: `decnet host 10.123`"));
             }
             // 6 bits of area, and 10 of node.
             return self.decnet((parts[0] & 0x3f) << 10 | parts[1] & 0x3ff, qualifiers.direction);
@@ -143,7 +155,9 @@ impl Lower<'_> {
     /// The address that begins with `parts`, and the bits that they are.
     fn address(&self, parts: &[u32]) -> Result<(u32, u32), Diagnostic> {
         if parts.iter().any(|part| *part > 255) {
-            return Err(self.error("invalid IPv4 address").with_hint("its parts are decimal, and at most 255"));
+            return Err(self
+                .error("invalid IPv4 address")
+                .with_hint("its parts are decimal, and at most 255"));
         }
         let number = parts.iter().fold(0, |number, part| number << 8 | part);
         let bits = 8 * parts.len() as u32;
@@ -167,7 +181,9 @@ impl Lower<'_> {
     fn masked_network(&mut self, qualifiers: Qualifiers, address: u32, mask: u32) -> Lowering {
         if address & !mask != 0 {
             let network = std::net::Ipv4Addr::from(address & mask);
-            return Err(self.error("the address has bits that are not of the network").with_hint(format!("the network is {network}")));
+            return Err(self
+                .error("the address has bits that are not of the network")
+                .with_hint(format!("the network is {network}")));
         }
         if qualifiers.kind != Kind::Net {
             return Err(self.error("a mask is for networks only").with_hint("say `net`"));
@@ -182,14 +198,18 @@ impl Lower<'_> {
         let mask = mask6_of(bits);
         if u128::from(address) & !mask != 0 {
             let network = Ipv6Addr::from(u128::from(address) & mask);
-            return Err(self.error("the address has bits that are not of the network").with_hint(format!("the network is {network}")));
+            return Err(self
+                .error("the address has bits that are not of the network")
+                .with_hint(format!("the network is {network}")));
         }
         match qualifiers.kind {
             Kind::Default | Kind::Host if bits != 128 => {
                 Err(self.error("a mask is for networks only").with_hint("say `net`"))
             }
             Kind::Default | Kind::Host | Kind::Net => self.network6(qualifiers, address, bits),
-            kind => Err(self.error(format!("`{}` is an invalid qualifier of an IPv6 address", kind_name(kind)))),
+            kind => {
+                Err(self.error(format!("`{}` is an invalid qualifier of an IPv6 address", kind_name(kind))))
+            }
         }
     }
 
@@ -211,7 +231,8 @@ impl Lower<'_> {
             Some(Protocol::Arp) => self.address_of(ethertype::ARP, (14, 24), address, mask, direction),
             Some(Protocol::Rarp) => self.address_of(ethertype::RARP, (14, 24), address, mask, direction),
             Some(Protocol::Decnet) => self.decnet(address, direction),
-            Some(other) => Err(self.error(format!("{} modifier applied to an IPv4 {what}", modifier(other)))
+            Some(other) => Err(self
+                .error(format!("{} modifier applied to an IPv4 {what}", modifier(other)))
                 .with_hint("`ip`, `arp` and `rarp` have IPv4 addresses")),
         }
     }
@@ -235,7 +256,8 @@ impl Lower<'_> {
         match qualifiers.protocol {
             None | Some(Protocol::Ipv6) => {}
             Some(other) => {
-                return Err(self.error(format!("{} modifier applied to an IPv6 address", modifier(other)))
+                return Err(self
+                    .error(format!("{} modifier applied to an IPv6 address", modifier(other)))
                     .with_hint("`ip6` has IPv6 addresses"));
             }
         }
@@ -245,7 +267,13 @@ impl Lower<'_> {
             let offset = if is_source { 8 } else { 24 };
             for word in 0..4 {
                 let part = |number: u128| (number >> (96 - 32 * word)) as u32;
-                all.push(lower.masked_equal(Base::Network, offset + 4 * word, Width::Word, part(mask), part(address)));
+                all.push(lower.masked_equal(
+                    Base::Network,
+                    offset + 4 * word,
+                    Width::Word,
+                    part(mask),
+                    part(address),
+                ));
             }
             Ok(Pred::And(all))
         })
@@ -262,7 +290,9 @@ impl Lower<'_> {
             Some(Direction::Dst) => test(self, false),
             Some(Direction::And) => Ok(test(self, true)?.and(test(self, false)?)),
             None | Some(Direction::Or) => Ok(test(self, true)?.or(test(self, false)?)),
-            Some(_) => Err(self.error("addr1 to addr4, ra and ta are no qualifiers of addresses other than those of 802.11")),
+            Some(_) => Err(self.error(
+                "addr1 to addr4, ra and ta are no qualifiers of addresses other than those of 802.11",
+            )),
         }
     }
 
@@ -287,7 +317,8 @@ impl Lower<'_> {
     pub(super) fn ether(&mut self, qualifiers: Qualifiers, address: [u8; 6]) -> Lowering {
         let is_host = matches!(qualifiers.kind, Kind::Default | Kind::Host);
         if !is_host || qualifiers.protocol != Some(Protocol::Link) {
-            return Err(self.error("a hardware address in an expression that is not of the link layer")
+            return Err(self
+                .error("a hardware address in an expression that is not of the link layer")
                 .with_hint("say `ether host`, `ether src` or `ether dst`"));
         }
         self.hardware(address, qualifiers.direction)
@@ -298,10 +329,22 @@ impl Lower<'_> {
             return self.wlan_address(address, direction);
         }
         let Some(Places { source, destination }) = self.places() else {
-            return Err(self.error("ethernet addresses supported only on ethernet/FDDI/token ring/802.11/ATM LANE/Fibre Channel"));
+            return Err(self.error(
+                "ethernet addresses supported only on ethernet/FDDI/token ring/802.11/ATM LANE/Fibre Channel",
+            ));
         };
-        if let Some(Direction::Addr1 | Direction::Addr2 | Direction::Addr3 | Direction::Addr4 | Direction::Ra | Direction::Ta) = direction {
-            return Err(self.error("addr1 to addr4, ra and ta are only supported on 802.11 with 802.11 headers"));
+        if let Some(
+            Direction::Addr1
+            | Direction::Addr2
+            | Direction::Addr3
+            | Direction::Addr4
+            | Direction::Ra
+            | Direction::Ta,
+        ) = direction
+        {
+            return Err(
+                self.error("addr1 to addr4, ra and ta are only supported on 802.11 with 802.11 headers")
+            );
         }
         let inside = self.inside_ethernet();
         let host = self.sides(direction, |lower, is_source| {
@@ -354,12 +397,15 @@ impl Lower<'_> {
         match protocol {
             None | Some(Protocol::Link) => match self.offsets.link {
                 LinkType::ARCNET | LinkType::ARCNET_LINUX => self.arcnet_host(0, Some(Direction::Dst)),
-                link if self.places().is_some() || is_wlan(link) => self.hardware([0xff; 6], Some(Direction::Dst)),
+                link if self.places().is_some() || is_wlan(link) => {
+                    self.hardware([0xff; 6], Some(Direction::Dst))
+                }
                 _ => Err(self.error("not a broadcast link")),
             },
             Some(Protocol::Ip) => {
                 let Some(netmask) = self.options.netmask else {
-                    return Err(self.error("the netmask is not known, so `ip broadcast` is not supported")
+                    return Err(self
+                        .error("the netmask is not known, so `ip broadcast` is not supported")
                         .with_hint("give it with --netmask"));
                 };
                 let is_ip = self.link_type(ethertype::IP.into())?;
@@ -375,7 +421,9 @@ impl Lower<'_> {
     pub(super) fn multicast(&mut self, protocol: Option<Protocol>) -> Lowering {
         match protocol {
             None | Some(Protocol::Link) => match self.offsets.link {
-                LinkType::ARCNET | LinkType::ARCNET_LINUX => return self.arcnet_host(0, Some(Direction::Dst)),
+                LinkType::ARCNET | LinkType::ARCNET_LINUX => {
+                    return self.arcnet_host(0, Some(Direction::Dst));
+                }
                 link if is_wlan(link) => return Ok(self.wlan_multicast()),
                 _ => {
                     if let Some(Places { destination, .. }) = self.places() {

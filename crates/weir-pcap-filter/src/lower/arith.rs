@@ -112,7 +112,10 @@ impl Lower<'_> {
                     Base::Transport4
                 }
                 _ => {
-                    let message = format!("`{}` has no bytes that can be tested: unsupported index operation", protocol.name());
+                    let message = format!(
+                        "`{}` has no bytes that can be tested: unsupported index operation",
+                        protocol.name()
+                    );
                     return Err(self.error(message));
                 }
             },

@@ -20,7 +20,9 @@ const TRANSPARENT_ETHERNET: u32 = 0x6558;
 impl Lower<'_> {
     fn at_most(&self, what: &str, number: Option<u32>, most: u32) -> Result<(), weir_source::Diagnostic> {
         match number {
-            Some(number) if number > most => Err(self.error(format!("{what} {number} greater than maximum {most}"))),
+            Some(number) if number > most => {
+                Err(self.error(format!("{what} {number} greater than maximum {most}")))
+            }
             _ => Ok(()),
         }
     }
@@ -30,7 +32,8 @@ impl Lower<'_> {
             return Err(self.error("no VLAN match after MPLS").with_hint("put `vlan` before `mpls`"));
         }
         let link = self.offsets.link;
-        let is_ethernet = matches!(link, LinkType::EN10MB | LinkType::NETANALYZER | LinkType::NETANALYZER_TRANSPARENT);
+        let is_ethernet =
+            matches!(link, LinkType::EN10MB | LinkType::NETANALYZER | LinkType::NETANALYZER_TRANSPARENT);
         if !is_ethernet && (!is_wlan(link) || link == LinkType::PPI) {
             return Err(self.error(format!("no VLAN support for {}", link.about())));
         }
@@ -167,8 +170,12 @@ impl Lower<'_> {
         match pred {
             Pred::Test(test) => self.values.add(Value::If { test: *test, then, otherwise }),
             Pred::Not(inner) => self.select(inner, otherwise, then),
-            Pred::And(parts) => parts.iter().rev().fold(then, |then, part| self.select(part, then, otherwise)),
-            Pred::Or(parts) => parts.iter().rev().fold(otherwise, |otherwise, part| self.select(part, then, otherwise)),
+            Pred::And(parts) => {
+                parts.iter().rev().fold(then, |then, part| self.select(part, then, otherwise))
+            }
+            Pred::Or(parts) => {
+                parts.iter().rev().fold(otherwise, |otherwise, part| self.select(part, then, otherwise))
+            }
             // These stand in no test of a tunnel.
             Pred::Chain(_) | Pred::Need(_) => otherwise,
         }

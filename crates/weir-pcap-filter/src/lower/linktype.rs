@@ -68,9 +68,12 @@ impl Lower<'_> {
             LinkType::IPV4 if is(ethertype::IP) => self.always(),
             LinkType::IPV6 if is(ethertype::IPV6) => self.always(),
             LinkType::LTALK if is(ethertype::ATALK) => self.always(),
-            LinkType::SLIP | LinkType::SLIP_BSDOS | LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 | LinkType::LTALK => {
-                self.never()
-            }
+            LinkType::SLIP
+            | LinkType::SLIP_BSDOS
+            | LinkType::RAW
+            | LinkType::IPV4
+            | LinkType::IPV6
+            | LinkType::LTALK => self.never(),
             LinkType::PPP_BSDOS if is(ethertype::IP) => {
                 let kinds = [ppp(number)].into_iter().chain(PPP_VAN_JACOBSON);
                 self.one_of(kinds, Width::Half)
@@ -111,7 +114,9 @@ impl Lower<'_> {
                 ),
                 _ => self.never(),
             },
-            LinkType::BACNET_MS_TP => self.masked_equal(Base::LinkHeader, 0, Width::Word, 0xffff_0000, 0x55ff_0000),
+            LinkType::BACNET_MS_TP => {
+                self.masked_equal(Base::LinkHeader, 0, Width::Word, 0xffff_0000, 0x55ff_0000)
+            }
             LinkType::IPNET => match known {
                 ethertype::IP => self.equal(Base::LinkType, 0, Width::Byte, 2),
                 ethertype::IPV6 => self.equal(Base::LinkType, 0, Width::Byte, 26),
@@ -122,7 +127,11 @@ impl Lower<'_> {
             }
             _ if self.offsets.link_type.is_some() => self.equal(Base::LinkType, 0, Width::Half, number),
             link => {
-                let message = format!("what packets of link type {} ({}) carry cannot be tested", link.name(), link.about());
+                let message = format!(
+                    "what packets of link type {} ({}) carry cannot be tested",
+                    link.name(),
+                    link.about()
+                );
                 return Err(self.error(message).with_hint("`link[N:M]` tests their bytes"));
             }
         })
@@ -190,7 +199,7 @@ impl Lower<'_> {
             ethertype::SAP_IPX => {
                 let snap = self.snap(0, ethertype::IPX);
                 let llc = self.equal(Base::Llc, 0, Width::Byte, number);
-                let in_llc = is(self, SLL_LLC).and(snap.or(llc));
+                let in_llc = is(self, SLL_LLC).and(llc.or(snap));
                 let novell = is(self, SLL_NOVELL);
                 Pred::Or(vec![is(self, u32::from(ethertype::IPX)), novell, in_llc])
             }
@@ -225,7 +234,11 @@ impl Lower<'_> {
         let version = match number {
             0x0800 | 0x21 => 0x40,
             0x86dd | 0x57 => 0x60,
-            _ => return Err(self.error("unsupported protocol over MPLS").with_hint("`ip` and `ip6` are what is known behind labels")),
+            _ => {
+                return Err(self
+                    .error("unsupported protocol over MPLS")
+                    .with_hint("`ip` and `ip6` are what is known behind labels"));
+            }
         };
         let is_last = self.masked_equal(Base::Mpls, 2, Width::Byte, 0x01, 0x01);
         Ok(is_last.and(self.masked_equal(Base::Network, 0, Width::Byte, 0xf0, version)))

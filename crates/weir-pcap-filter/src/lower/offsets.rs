@@ -213,7 +213,8 @@ impl Lower<'_> {
     /// Where a base is.
     pub(super) fn place(&mut self, base: Base) -> Offset {
         let offsets = &mut self.offsets;
-        let plus = |offset: Offset, more: u32| Offset { constant: offset.constant.wrapping_add(more), ..offset };
+        let plus =
+            |offset: Offset, more: u32| Offset { constant: offset.constant.wrapping_add(more), ..offset };
         match base {
             Base::Packet => Offset { variable: None, constant: 0 },
             Base::LinkHeader => offsets.using(offsets.header),

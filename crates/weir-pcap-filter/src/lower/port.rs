@@ -21,7 +21,8 @@ impl Lower<'_> {
         if number > 65535 {
             return Err(self.error(format!("illegal port number {number} > 65535")));
         }
-        let ports = if qualifiers.kind == Kind::Port { Ports::One(number) } else { Ports::Range(number, number) };
+        let ports =
+            if qualifiers.kind == Kind::Port { Ports::One(number) } else { Ports::Range(number, number) };
         self.ports(ports, protocol, qualifiers.direction)
     }
 
@@ -41,11 +42,13 @@ impl Lower<'_> {
         let Some((first, last)) = found else {
             // One name alone is a range of one port.
             if ends.is_none()
-                && let Some((port, protocol)) = self.port_of(name) {
+                && let Some((port, protocol)) = self.port_of(name)
+            {
                 let protocol = self.agreed(name, asked, protocol)?;
                 return self.ports(Ports::Range(port, port), protocol, qualifiers.direction);
             }
-            return Err(self.error(format!("unknown port in range `{name}`"))
+            return Err(self
+                .error(format!("unknown port in range `{name}`"))
                 .with_hint("a range is two numbers or services with `-`: `portrange 6000-6008`"));
         };
         // Of different protocols: a range of all.
@@ -63,15 +66,25 @@ impl Lower<'_> {
             Some(Protocol::Sctp) => Some(Transport::Sctp),
             Some(other) => {
                 let what = if qualifiers.kind == Kind::Port { "port" } else { "portrange" };
-                return Err(self.error(format!("{} has no ports, so it is an illegal qualifier of `{what}`", super::modifier(other)))
+                return Err(self
+                    .error(format!(
+                        "{} has no ports, so it is an illegal qualifier of `{what}`",
+                        super::modifier(other)
+                    ))
                     .with_hint("`tcp`, `udp` and `sctp` have ports; for IPv4 alone say `ip and port …`"));
             }
         })
     }
 
-    fn named_port(&self, name: &str, asked: Option<Transport>) -> Result<(u32, Option<Transport>), weir_source::Diagnostic> {
+    fn named_port(
+        &self,
+        name: &str,
+        asked: Option<Transport>,
+    ) -> Result<(u32, Option<Transport>), weir_source::Diagnostic> {
         let Some((port, protocol)) = self.port_of(name) else {
-            return Err(self.error(format!("unknown port `{name}`")).with_hint("services(5) has those that are known"));
+            return Err(self
+                .error(format!("unknown port `{name}`"))
+                .with_hint("services(5) has those that are known"));
         };
         Ok((port, self.agreed(name, asked, protocol)?))
     }
@@ -139,7 +152,13 @@ impl Lower<'_> {
         self.ports_of_version(Ports::One(port), Some(Transport::Udp), Some(Direction::Dst), is_ipv6)
     }
 
-    fn ports_of_protocol(&mut self, ports: Ports, protocol: u8, direction: Option<Direction>, is_ipv6: bool) -> Lowering {
+    fn ports_of_protocol(
+        &mut self,
+        ports: Ports,
+        protocol: u8,
+        direction: Option<Direction>,
+        is_ipv6: bool,
+    ) -> Lowering {
         let at = if is_ipv6 { 6 } else { 9 };
         let mut all = vec![self.equal(Base::Network, at, Width::Byte, protocol.into())];
         if !is_ipv6 {
@@ -152,7 +171,9 @@ impl Lower<'_> {
             Some(Direction::And) => self.port_at(base, 0, ports).and(self.port_at(base, 2, ports)),
             None | Some(Direction::Or) => self.port_at(base, 0, ports).or(self.port_at(base, 2, ports)),
             Some(_) => {
-                return Err(self.error("an 802.11 address is no direction of a port").with_hint("`src` and `dst` are"));
+                return Err(self
+                    .error("an 802.11 address is no direction of a port")
+                    .with_hint("`src` and `dst` are"));
             }
         });
         Ok(Pred::And(all))

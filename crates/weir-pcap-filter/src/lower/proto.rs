@@ -19,8 +19,11 @@ impl Lower<'_> {
                 let kinds = kinds.iter().map(|kind| self.isis_kind(u32::from(*kind)));
                 Ok(Pred::Or(kinds.collect::<Result<_, _>>()?))
             }
-            Carrier::None if protocol == Protocol::Radio => Err(self.error("`radio` is not a valid protocol type")),
-            Carrier::None => Err(self.error("the link layer by itself is no condition")
+            Carrier::None if protocol == Protocol::Radio => {
+                Err(self.error("`radio` is not a valid protocol type"))
+            }
+            Carrier::None => Err(self
+                .error("the link layer by itself is no condition")
                 .with_hint("say what is asked of it: `ether host …`, `ether proto …`, `ether[0] = 1`")),
         }
     }
@@ -36,7 +39,9 @@ impl Lower<'_> {
             Some(Protocol::Isis) => self.isis_kind(number),
             Some(other) => {
                 let name = other.name();
-                Err(self.error(format!("`{name}` encapsulates no other protocol, so `{name} proto` has no meaning")))
+                Err(self.error(format!(
+                    "`{name}` encapsulates no other protocol, so `{name} proto` has no meaning"
+                )))
             }
         }
     }
@@ -82,9 +87,12 @@ impl Lower<'_> {
     pub(super) fn protochain(&mut self, qualifier: Option<Protocol>, number: u32) -> Lowering {
         self.is_verbatim = true;
         match qualifier {
-            None => Ok(self.protochain_of(Protocol::Ip, number)?.or(self.protochain_of(Protocol::Ipv6, number)?)),
+            None => {
+                Ok(self.protochain_of(Protocol::Ip, number)?.or(self.protochain_of(Protocol::Ipv6, number)?))
+            }
             Some(version @ (Protocol::Ip | Protocol::Ipv6)) => self.protochain_of(version, number),
-            Some(other) => Err(self.error(format!("`{}` has no chain of headers", other.name()))
+            Some(other) => Err(self
+                .error(format!("`{}` has no chain of headers", other.name()))
                 .with_hint("`ip protochain`, `ip6 protochain` or `protochain`")),
         }
     }

@@ -41,7 +41,9 @@ const OUTGOING: u32 = 4;
 
 impl Lower<'_> {
     pub(super) fn byte(&mut self, index: u32, operator: ByteOperator, value: u32) -> Pred {
-        let at = |lower: &mut Self, comparison| lower.compare(Base::LinkHeader, index, Width::Byte, comparison, value);
+        let at = |lower: &mut Self, comparison| {
+            lower.compare(Base::LinkHeader, index, Width::Byte, comparison, value)
+        };
         match operator {
             ByteOperator::Equal => at(self, Comparison::Eq),
             ByteOperator::Less => at(self, Comparison::Ge).not(),
@@ -94,7 +96,9 @@ impl Lower<'_> {
         if self.offsets.link != LinkType::PFLOG {
             return Err(self.error("this is supported only on PF linktype"));
         }
-        let number = |lower: &mut Self, offset, width, number| Ok(lower.equal(Base::LinkHeader, offset, width, number));
+        let number = |lower: &mut Self, offset, width, number| {
+            Ok(lower.equal(Base::LinkHeader, offset, width, number))
+        };
         match field {
             Pf::Action(action) => number(self, pflog::ACTION, Width::Byte, *action),
             Pf::Reason(reason) => number(self, pflog::REASON, Width::Byte, *reason),
@@ -135,7 +139,12 @@ impl Lower<'_> {
     pub(super) fn atm(&mut self, kind: AtmKind) -> Lowering {
         self.needs_atm()?;
         let message = |lower: &mut Self, messages: &[u32]| {
-            Pred::Or(messages.iter().map(|kind| lower.equal(Base::LinkHeader, ATM_MESSAGE, Width::Byte, *kind)).collect())
+            Pred::Or(
+                messages
+                    .iter()
+                    .map(|kind| lower.equal(Base::LinkHeader, ATM_MESSAGE, Width::Byte, *kind))
+                    .collect(),
+            )
         };
         Ok(match kind {
             AtmKind::Metac => self.vpi().and(self.vci(1)),
@@ -177,9 +186,9 @@ impl Lower<'_> {
             AtmField::Vpi => (ATM_VPI, Width::Byte),
             AtmField::Vci => (ATM_VCI, Width::Half),
         };
-        Ok(self.any_of(numbers, &mut |lower, comparison, number| {
+        self.any_of(numbers, &mut |lower, comparison, number| {
             Ok(lower.compare(Base::LinkHeader, offset, width, comparison, number))
-        })?)
+        })
     }
 
     /// A comparison with each of the numbers; one must hold.

@@ -70,7 +70,11 @@ impl Lower<'_> {
 
     /// `at` of the address that is the frame's source.
     fn source(&mut self, at: &mut impl FnMut(&mut Self, usize) -> Pred) -> Pred {
-        let to_system = self.direction_bits(TO_SYSTEM).not().and(at(self, 2)).or(self.direction_bits(TO_SYSTEM).and(at(self, 3)));
+        let to_system = self
+            .direction_bits(TO_SYSTEM)
+            .not()
+            .and(at(self, 2))
+            .or(self.direction_bits(TO_SYSTEM).and(at(self, 3)));
         let from_system = self.direction_bits(FROM_SYSTEM).and(to_system);
         let data = self.direction_bits(FROM_SYSTEM).not().and(at(self, 1)).or(from_system);
         let management = self.control(DATA).not().and(at(self, 1));
@@ -86,7 +90,8 @@ impl Lower<'_> {
     }
 
     pub(super) fn wlan_multicast(&mut self) -> Pred {
-        let mut group = |lower: &mut Self, index: usize| lower.has(Base::LinkHeader, ADDRESS[index], Width::Byte, 1);
+        let mut group =
+            |lower: &mut Self, index: usize| lower.has(Base::LinkHeader, ADDRESS[index], Width::Byte, 1);
         self.destination(&mut group)
     }
 
@@ -98,7 +103,9 @@ impl Lower<'_> {
         }
         Ok(match field {
             Wlan::Type(bits) => self.masked_equal(Base::LinkHeader, 0, Width::Byte, TYPE, bits),
-            Wlan::TypeSubtype(bits) => self.masked_equal(Base::LinkHeader, 0, Width::Byte, TYPE | SUBTYPE, bits),
+            Wlan::TypeSubtype(bits) => {
+                self.masked_equal(Base::LinkHeader, 0, Width::Byte, TYPE | SUBTYPE, bits)
+            }
             Wlan::Direction(bits) => {
                 self.masked_equal(Base::LinkHeader, 1, Width::Byte, TO_SYSTEM | FROM_SYSTEM, bits)
             }

@@ -87,7 +87,8 @@ impl Tree {
         for node in order {
             let own = index(Element::Node(node));
             if Some(node) != self.root {
-                let mut edges = self.edges_in[node].iter().map(|(from, is_yes)| index(Element::Edge(*from, *is_yes)));
+                let mut edges =
+                    self.edges_in[node].iter().map(|(from, is_yes)| index(Element::Edge(*from, *is_yes)));
                 let Some(first) = edges.next() else { continue };
                 let common = edges.fold(first, |common, edge| self.common(common, edge));
                 self.hang(own, common);
@@ -149,7 +150,9 @@ impl Tree {
     /// Whether every way to `below` goes through `above`, or they are the same.
     pub(super) fn is_above(&self, above: Element, below: Element) -> bool {
         let (above, below) = (index(above), index(below));
-        self.enter[below] != 0 && self.enter[above] <= self.enter[below] && self.leave[below] <= self.leave[above]
+        self.enter[below] != 0
+            && self.enter[above] <= self.enter[below]
+            && self.leave[below] <= self.leave[above]
     }
 
     /// Whether every way to `node` goes through `by`.

@@ -74,7 +74,9 @@ fn binary(
             None => refused("modulus by zero"),
         },
         (None, Some(0)) => match operator {
-            Operator::Add | Operator::Sub | Operator::Lsh | Operator::Rsh | Operator::Or | Operator::Xor => Ok(left),
+            Operator::Add | Operator::Sub | Operator::Lsh | Operator::Rsh | Operator::Or | Operator::Xor => {
+                Ok(left)
+            }
             Operator::Mul | Operator::And => Ok(values.number(0)),
             Operator::Div => refused("division by zero"),
             Operator::Mod => refused("modulus by zero"),

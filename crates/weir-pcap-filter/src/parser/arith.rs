@@ -16,7 +16,12 @@ const UNARY: u8 = 6;
 
 impl Parser {
     /// What follows an operand: operators, a comparison, or nothing.
-    pub(super) fn relation_after(&mut self, left: Arith, span: Span, start: Span) -> Result<Item, Diagnostic> {
+    pub(super) fn relation_after(
+        &mut self,
+        left: Arith,
+        span: Span,
+        start: Span,
+    ) -> Result<Item, Diagnostic> {
         let left = self.operators(left, 1)?;
         let Some(relation) = self.relation() else {
             return Ok(match left {
@@ -46,7 +51,10 @@ impl Parser {
     fn arith(&mut self, tightest: u8) -> Result<Arith, Diagnostic> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(Diagnostic::error(self.span(), format!("the number is nested more than {DEPTH_MAX} deep")));
+            return Err(Diagnostic::error(
+                self.span(),
+                format!("the number is nested more than {DEPTH_MAX} deep"),
+            ));
         }
         let left = self.operand()?;
         let whole = self.operators(left, tightest);

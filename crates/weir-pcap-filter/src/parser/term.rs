@@ -3,16 +3,17 @@
 use weir_source::{Diagnostic, Span};
 
 use super::{Item, Parser};
-use crate::ast::{
-    ByteOperator, Direction, Expr, Kind, Llc, Numbers, Pf, Qualifiers, Relation, Term, Wlan,
-};
+use crate::ast::{ByteOperator, Direction, Expr, Kind, Llc, Numbers, Pf, Qualifiers, Relation, Term, Wlan};
 use crate::protocol::Protocol;
 use crate::token::{Token, Word};
+
+/// Names and the bits of the frame control field that they stand for.
+type Bits = [(&'static str, u32)];
 
 /// Types of 802.11 frames, as the frame control field has them, with their subtypes. Source: IEEE 802.11; the names
 /// are pcap-filter(7)'s.
 #[rustfmt::skip]
-const FRAME_TYPES: [(&str, u32, &[(&str, u32)]); 3] = [
+const FRAME_TYPES: [(&str, u32, &Bits); 3] = [
     ("mgt", 0x00, &[
         ("assocreq", 0x00), ("assoc-req", 0x00), ("assocresp", 0x10), ("assoc-resp", 0x10),
         ("reassocreq", 0x20), ("reassoc-req", 0x20), ("reassocresp", 0x30), ("reassoc-resp", 0x30),
@@ -243,7 +244,8 @@ impl Parser {
             Token::Word(Word::Rulenum) => "rnr".to_owned(),
             _ => return Ok(Term::Llc(Llc::Any)),
         };
-        let found = |table: &[(&str, u8)]| table.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        let found =
+            |table: &[(&str, u8)]| table.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
         let llc = match name.as_str() {
             "i" => Llc::Information,
             "s" => Llc::Supervisory,
@@ -265,8 +267,7 @@ impl Parser {
         self.at += 1;
         let named = |table: &[(&str, u32)], what: &str, name: &str| {
             let row = table.iter().find(|(known, _)| *known == name);
-            row.map(|(_, value)| *value)
-                .ok_or_else(|| unknown(span, what, name, &names_of(table)))
+            row.map(|(_, value)| *value).ok_or_else(|| unknown(span, what, name, &names_of(table)))
         };
         Ok(Term::Pf(match (word, token) {
             (Word::Ifname, Token::Name(name)) => Pf::Ifname(name),
@@ -297,12 +298,14 @@ impl Parser {
             Token::Word(Word::Subtype) => {
                 let span = self.span();
                 let Token::Name(name) = self.peek().clone() else { return Err(self.unexpected()) };
-                let of_type = |(_, bits, subtypes): &(&str, u32, &[(&str, u32)])| {
+                let of_type = |(_, bits, subtypes): &(&str, u32, &Bits)| {
                     subtypes.iter().find(|(known, _)| *known == name).map(|(_, subtype)| bits | subtype)
                 };
                 let found = FRAME_TYPES.iter().find_map(of_type);
                 self.at += 1;
-                found.map(Wlan::TypeSubtype).ok_or_else(|| unknown(span, "802.11 subtype", &name, "see pcap-filter(7)"))
+                found
+                    .map(Wlan::TypeSubtype)
+                    .ok_or_else(|| unknown(span, "802.11 subtype", &name, "see pcap-filter(7)"))
             }
             _ => {
                 let span = self.span();
@@ -324,14 +327,15 @@ impl Parser {
         }
     }
 
-    fn frame_type(&mut self) -> Result<(u32, &'static [(&'static str, u32)]), Diagnostic> {
+    fn frame_type(&mut self) -> Result<(u32, &'static Bits), Diagnostic> {
         let span = self.span();
         match self.peek().clone() {
             Token::Number(number) => {
                 self.at += 1;
                 if number & !0x0c != 0 {
                     let message = format!("invalid 802.11 type value {number:#04x}");
-                    return Err(Diagnostic::error(span, message).with_hint("types are 0, 4 and 8, and 12 is reserved"));
+                    return Err(Diagnostic::error(span, message)
+                        .with_hint("types are 0, 4 and 8, and 12 is reserved"));
                 }
                 let row = FRAME_TYPES.iter().find(|(_, bits, _)| *bits == number);
                 Ok((number, row.map_or(&[], |(_, _, subtypes)| *subtypes)))
@@ -355,7 +359,9 @@ impl Parser {
                 self.at += 1;
                 if number & !0xf0 != 0 {
                     let message = format!("invalid 802.11 subtype value {number:#04x}");
-                    return Err(Diagnostic::error(span, message).with_hint("subtypes are multiples of 16 up to 240"));
+                    return Err(
+                        Diagnostic::error(span, message).with_hint("subtypes are multiples of 16 up to 240")
+                    );
                 }
                 Ok(number)
             }
@@ -400,4 +406,3 @@ fn names_of(table: &[(&str, u32)]) -> String {
 fn unknown(span: Span, what: &str, name: &str, known: &str) -> Diagnostic {
     Diagnostic::error(span, format!("unknown {what} `{name}`")).with_hint(format!("known are: {known}"))
 }
-

@@ -28,7 +28,8 @@ fn cases() -> Vec<(String, weir_pcap_filter::Filter, Vec<Vec<u8>>)> {
         }
         let Ok(filter) = compile(&text, &options, &System) else { continue };
         let link = packets::link(DLT);
-        let packets = (0..6).map(|_| link.packet(&mut random).bytes).filter(|bytes| bytes.len() >= 15).collect();
+        let packets =
+            (0..6).map(|_| link.packet(&mut random).bytes).filter(|bytes| bytes.len() >= 15).collect();
         cases.push((text, filter, packets));
     }
     cases
@@ -60,7 +61,10 @@ fn sockets_receive_what_filters_keep() {
 #[test]
 fn programs_at_tc_return_what_filters_keep() {
     if !nix::unistd::geteuid().is_root() {
-        skip("kernel::programs_at_tc_return_what_filters_keep", "loading programs into the kernel is for root");
+        skip(
+            "kernel::programs_at_tc_return_what_filters_keep",
+            "loading programs into the kernel is for root",
+        );
         return;
     }
     let maps = Maps::create(&[]).expect("no maps");
@@ -71,7 +75,8 @@ fn programs_at_tc_return_what_filters_keep() {
         }
         let program = filter.program("filter").expect("fits");
         let loaded = weir_kernel::load(&program, &maps);
-        let loaded = loaded.unwrap_or_else(|error| panic!("`{text}`: {error}\n{}", crate::engines::listing(&program)));
+        let loaded =
+            loaded.unwrap_or_else(|error| panic!("`{text}`: {error}\n{}", crate::engines::listing(&program)));
         for packet in packets {
             let expected = filter.evaluate(&packet, packet.len() as u32);
             let ran = loaded.run(Input { bytes: &packet, context: &[] }, 1).expect("runs");

@@ -15,7 +15,10 @@ pub(crate) struct System;
 
 impl Names for System {
     fn host(&self, name: &str) -> Vec<IpAddr> {
-        (name, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+        (name, 0)
+            .to_socket_addrs()
+            .map(|found| found.map(|address| address.ip()).collect())
+            .unwrap_or_default()
     }
 
     fn network(&self, _: &str) -> Option<u32> {
@@ -50,7 +53,9 @@ impl Names for System {
 /// Fields of the lines of a database, without comments.
 fn lines(path: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    let fields = |line: &str| line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let fields = |line: &str| {
+        line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    };
     text.lines().map(fields).collect()
 }
 
@@ -68,7 +73,8 @@ impl Comparison {
         if is_not_followed(dlt, text) {
             return;
         }
-        let options = Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
+        let options =
+            Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
         let theirs = self.libpcap.compile(dlt, 262_144, text, true, 0xffff_ff00);
         let ours = compile(text, &options, &System);
         let (theirs, ours) = match (theirs, ours) {
@@ -107,7 +113,10 @@ impl Comparison {
                 self.compared += 1;
                 if expected != found {
                     let bytes: String = packet.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-                    self.faults.push(format!("{dlt} `{text}`: {found}, libpcap {expected}, on {bytes} ({})", packet.wire_len));
+                    self.faults.push(format!(
+                        "{dlt} `{text}`: {found}, libpcap {expected}, on {bytes} ({})",
+                        packet.wire_len
+                    ));
                     return false;
                 }
                 true
@@ -143,7 +152,8 @@ fn packets_are_kept_as_libpcap_keeps_them() {
         testkit::skip::skip("libpcap::packets_are_kept", "no libpcap.so.0.8");
         return;
     };
-    let mut comparison = Comparison { libpcap, packets_each: 12, compared: 0, refused: 0, faults: Vec::new() };
+    let mut comparison =
+        Comparison { libpcap, packets_each: 12, compared: 0, refused: 0, faults: Vec::new() };
     let mut random = Source::new(24);
     for (index, text) in EXPRESSIONS.iter().enumerate() {
         for (at, link) in LINKS.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! One program for all integration tests.
 
-mod libpcap;
 mod engines;
 mod kernel;
+mod libpcap;
 mod programs;

@@ -15,10 +15,12 @@ fn check(dlt: i32, expression: &str, packets_each: usize, random: &mut Source) -
     let Ok(filter) = compile(expression, &options, &System) else { return 0 };
     let program = filter.program("filter").unwrap_or_else(|error| panic!("{dlt} `{expression}`: {error}"));
     let classic = filter.classic().map(|insns| {
-        weir_cbpf::check(&insns, Machine::Userland)
-            .unwrap_or_else(|refused| panic!("{dlt} `{expression}`: {refused}\n{}", text::print(&insns, text::Form::Disassembly)))
+        weir_cbpf::check(&insns, Machine::Userland).unwrap_or_else(|refused| {
+            panic!("{dlt} `{expression}`: {refused}\n{}", text::print(&insns, text::Form::Disassembly))
+        })
     });
-    let ready = Ready::of(&program).unwrap_or_else(|error| panic!("{dlt} `{expression}`: {error}\n{}", filter.graph));
+    let ready =
+        Ready::of(&program).unwrap_or_else(|error| panic!("{dlt} `{expression}`: {error}\n{}", filter.graph));
     let link = packets::link(dlt);
     let mut compared = 0;
     for round in 0..packets_each {
@@ -26,7 +28,13 @@ fn check(dlt: i32, expression: &str, packets_each: usize, random: &mut Source) -
         let packet = if round % 3 == 2 { packets::mutated(&packet, random) } else { packet };
         let mut one = |bytes: &[u8], wire_len: u32, is_interpreted: bool| {
             let expected = filter.evaluate(bytes, wire_len);
-            let show = || format!("{dlt} `{expression}` on {bytes:02x?} ({wire_len})\n{}\n{}", filter.graph, listing(&program));
+            let show = || {
+                format!(
+                    "{dlt} `{expression}` on {bytes:02x?} ({wire_len})\n{}\n{}",
+                    filter.graph,
+                    listing(&program)
+                )
+            };
             assert_eq!(ready.native(bytes, wire_len), expected, "native: {}", show());
             if is_interpreted {
                 assert_eq!(ready.interpreted(bytes, wire_len), expected, "interpreted: {}", show());
