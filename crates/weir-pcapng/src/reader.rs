@@ -236,7 +236,7 @@ impl<R: Read> Reader<R> {
         self.window.into_input()
     }
 
-    #[inline]
+    #[inline(always)]
     fn event(&self, step: Step) -> Event<'_> {
         let bytes = |part: Part| self.window.at(part.at, part.len);
         let options = |part: Part| Options::checked(bytes(part), self.order);
