@@ -63,7 +63,7 @@ pub(crate) fn context(packet: &[u8], wire_len: u32, metadata: &Metadata) -> Cont
         ("vlan_present", metadata.vlan_tag_present),
         ("vlan_proto", on_the_wire(metadata.vlan_tpid)),
     ] {
-        context.set_field(name, value);
+        context.set_field(name, value.into());
     }
     context
 }
