@@ -45,7 +45,7 @@ impl Filter {
             let next = order.get(at + 1).map(|next| Target::Node(*next));
             emitter.node(*index, next)?;
         }
-        if order.is_empty() {
+        if order.is_empty() && graph.root == Target::Reject {
             emitter.code.jump(Label::Target(graph.root));
         }
         emitter.code.place(Label::Target(Target::Accept));

@@ -68,7 +68,7 @@ impl Filter {
             let next = order.get(at + 1).map(|next| Target::Node(*next));
             emitter.node(*index, next)?;
         }
-        let code = emitter.end(self.snaplen, order.is_empty().then_some(self.graph.root))?;
+        let code = emitter.end(self.snaplen, order.is_empty() && self.graph.root == Target::Reject)?;
         Ok(Program { name: name.to_owned(), kind: ProgramKind::Classifier, insns: code })
     }
 }
@@ -203,9 +203,9 @@ impl<'a> Emitter<'a> {
         Ok(self.in_use - 1)
     }
 
-    fn end(mut self, snaplen: u32, root: Option<Target>) -> Result<Vec<Insn>, TooLong> {
-        if let Some(root) = root {
-            self.code.jump(Label::of(root));
+    fn end(mut self, snaplen: u32, rejects_all: bool) -> Result<Vec<Insn>, TooLong> {
+        if rejects_all {
+            self.code.jump(Label::of(Target::Reject));
         }
         self.code.place(Label::of(Target::Accept));
         self.code.set(0, snaplen);
