@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 34] = [
+pub(crate) const PACKAGES: [Package; 35] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -104,6 +104,11 @@ pub(crate) const PACKAGES: [Package; 34] = [
         name: "busybox-static",
         program: "/bin/busybox",
         used_for: "the tests on another kernel, in a virtual machine",
+    },
+    Package {
+        name: "libpcap0.8",
+        program: "/usr/lib/x86_64-linux-gnu/libpcap.so.0.8",
+        used_for: "the tests that packet filters keep what libpcap's keep",
     },
     Package { name: "mandoc", program: "mandoc", used_for: "the test that it sets the manual pages" },
 ];

@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn most_random_expressions_compile() {
         let Some(pcap) = Libpcap::load() else {
-            return skip("testkit expressions", "libpcap.so.0.8 is not installed");
+            return skip("testkit::expressions", "libpcap.so.0.8 is not installed");
         };
         let (percent, refused) = compiled(pcap, EN10MB, 2000);
         println!("EN10MB: {percent} %");
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn the_list_is_long_and_says_what_is_refused() {
         let Some(pcap) = Libpcap::load() else {
-            return skip("testkit expressions", "libpcap.so.0.8 is not installed");
+            return skip("testkit::expressions", "libpcap.so.0.8 is not installed");
         };
         let different: BTreeSet<&&str> = EXPRESSIONS.iter().collect();
         assert_eq!(different.len(), EXPRESSIONS.len(), "each expression once");

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn compiles_filters_and_names_link_types() {
         let Some(pcap) = Libpcap::load() else {
-            return skip("testkit libpcap", "libpcap.so.0.8 is not installed");
+            return skip("testkit::libpcap", "libpcap.so.0.8 is not installed");
         };
         let program = pcap.compile(EN10MB, 96, "ip", true, NETMASK_UNKNOWN).expect("ip compiles");
         let mut packet = [0; 60];
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn what_is_refused_says_why() {
         let Some(pcap) = Libpcap::load() else {
-            return skip("testkit libpcap", "libpcap.so.0.8 is not installed");
+            return skip("testkit::libpcap", "libpcap.so.0.8 is not installed");
         };
         let refused = |text| pcap.compile(EN10MB, 96, text, true, NETMASK_UNKNOWN).expect_err(text);
         assert_eq!(refused("tcp port"), "can't parse filter expression: syntax error");

@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn libpcap_finds_tcp_port_80_in_the_packets_of_every_link_type() {
         let Some(pcap) = Libpcap::load() else {
-            return skip("testkit packets", "libpcap.so.0.8 is not installed");
+            return skip("testkit::packets", "libpcap.so.0.8 is not installed");
         };
         let carrying = LINKS.iter().filter(|link| !matches!(link.carry, Carry::Nothing) && link.dlt != 229);
         for link in carrying {
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn every_row_is_named_as_libpcap_names_it() {
         let Some(pcap) = Libpcap::load() else {
-            return skip("testkit packets", "libpcap.so.0.8 is not installed");
+            return skip("testkit::packets", "libpcap.so.0.8 is not installed");
         };
         let named = pcap.datalinks();
         for link in LINKS.iter().filter(|link| link.dlt != 112) {
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn every_kind_of_filter_has_packets_that_it_matches() {
         let Some(pcap) = Libpcap::load() else {
-            return skip("testkit packets", "libpcap.so.0.8 is not installed");
+            return skip("testkit::packets", "libpcap.so.0.8 is not installed");
         };
         for (dlt, text) in MATCHED {
             let program = pcap.compile(*dlt, 65535, text, true, NETMASK_UNKNOWN);

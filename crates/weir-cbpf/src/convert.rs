@@ -6,7 +6,7 @@
 //! |---|---|
 //! | A, X | r7, r8, zero-extended; 0 at first |
 //! | the packet | r6, the context, as packet loads demand; r0 to r5 are lost at each |
-//! | M[n] | 4 bytes of the stack, set to 0 first where the program loads the slot |
+//! | `M[n]` | 4 bytes of the stack, set to 0 first where the program loads the slot |
 //! | the length on the wire | the field `len` |
 //! | ancillary loads | fields of the context, and two helpers |
 //!
@@ -124,7 +124,7 @@ fn prologue(insns: &[Insn]) -> Vec<Ebpf> {
     prologue
 }
 
-/// M[slot], from the frame pointer.
+/// `M[slot]`, from the frame pointer.
 fn place(slot: u32) -> i16 {
     -4 * (slot as i16 + 1)
 }

@@ -1,7 +1,7 @@
 //! Classic BPF: the machine of the original BSD packet filter, as libpcap 1.10's userland interpreter defines it.
 //!
-//! In: instructions, or their text ([`text`]). Out: a [`Program`], which only [`check`] builds; from it the value that
-//! the program returns for a packet ([`run`]), or an eBPF program that returns the same ([`convert`]). Guaranteed: text
+//! In: instructions, or their text ([`text`]). Out: a [`Program`], which only [`check()`] builds; from it the value that
+//! the program returns for a packet ([`run()`]), or an eBPF program that returns the same ([`convert()`]). Guaranteed: text
 //! is byte for byte what `tcpdump -d`, `-dd` and `-ddd` print; `run` ends, and never reads outside the packet.
 //!
 //! Sources: McCanne and Jacobson, "The BSD Packet Filter" (1993); bpf(4); Linux's Documentation/networking/filter.rst;

@@ -9,9 +9,9 @@
 //!
 //! And the bytes of a `struct bpf_insn` or `struct sock_filter` array: [`to_bytes`], [`from_bytes`].
 //!
-//! Guaranteed: what [`print`] writes is what the program named above writes, byte for byte; [`parse`] reads it back
+//! Guaranteed: what [`print()`] writes is what the program named above writes, byte for byte; [`parse()`] reads it back
 //! (of a disassembly, as far as it says: operands that do nothing are not in it, and become 0). Whitespace and a comma
-//! after the last item are free. Deliberately not done: whether the program makes sense ([`check`](crate::check)).
+//! after the last item are free. Deliberately not done: whether the program makes sense ([`check`](crate::check())).
 //!
 //! ```
 //! use weir_cbpf::text::{self, Form};

@@ -10,7 +10,6 @@ pub enum Protocol {
     Link,
     /// `radio`: the radio header in front of an 802.11 frame.
     Radio,
-    /// One of the others, by its row in [`PROTOCOLS`].
     Ip,
     Arp,
     Rarp,

@@ -52,8 +52,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Leaves the bytes of a load in r0, in the packet's order if it can be a plain load, and says so by the width that is left to
-    /// exchange ([`Emitter::is_plain`]).
+    /// Leaves the bytes of a load in r0, in the packet's order.
     fn raw_load(&mut self, id: ValueId) -> Result<(), TooLong> {
         let Value::Load { base, offset, width } = *self.graph.values.get(id) else { return self.value(id) };
         let size = size_of_width(width);
