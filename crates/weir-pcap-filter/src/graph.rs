@@ -232,10 +232,14 @@ impl fmt::Display for Graph {
             let Node { forced, condition, yes, no } = &self.nodes[*node];
             write!(f, "{}:", name(Target::Node(*node)))?;
             for value in forced {
-                write!(f, " need {};", self.values.show(*value))?;
+                let made_of = self.values.show_fresh(*value, &self.kept);
+                match self.kept.contains(value) {
+                    true => write!(f, " v{} = {made_of};", value.0)?,
+                    false => write!(f, " need {made_of};")?,
+                }
             }
             match condition {
-                Condition::Test(test) => write!(f, " if {}", self.values.show_test(*test))?,
+                Condition::Test(test) => write!(f, " if {}", self.values.show_test(*test, &self.kept))?,
                 Condition::Chain(Chain { is_ipv6, protocol, header }) => {
                     let version = if *is_ipv6 { 6 } else { 4 };
                     write!(f, " if chain of IPv{version} at {header} has {protocol}")?;

@@ -7,7 +7,7 @@
 //! All arithmetic has 32 bits and no sign, and wraps. A shift by 32 or more gives 0. An offset does not wrap: base and offset of
 //! a load are added without loss.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 
 use crate::ast::Operator;
@@ -180,37 +180,43 @@ impl Values {
         self.add(Value::Binary { operator, left, right, by_register: false })
     }
 
-    /// A value as text.
-    pub(crate) fn show(&self, id: ValueId) -> String {
+    /// A value as text; those that are kept by their numbers.
+    pub(crate) fn show(&self, id: ValueId, kept: &BTreeSet<ValueId>) -> String {
+        if kept.contains(&id) { format!("v{}", id.0) } else { self.show_fresh(id, kept) }
+    }
+
+    /// What a value is made of.
+    pub(crate) fn show_fresh(&self, id: ValueId, kept: &BTreeSet<ValueId>) -> String {
+        let show = |id| self.show(id, kept);
         match self.get(id) {
             Value::Const(value) => format!("{value:#x}"),
             Value::Len => "len".to_owned(),
             Value::Load { base, offset, width } => {
-                let base = base.map(|base| format!("{} + ", self.show(base))).unwrap_or_default();
+                let base = base.map(|base| format!("{} + ", show(base))).unwrap_or_default();
                 format!("load{}[{base}{offset}]", 8 * width.bytes())
             }
             Value::HeaderLength { offset } => format!("4*([{offset}]&0xf)"),
             Value::Binary { operator, left, right, .. } => {
-                format!("({} {operator} {})", self.show(*left), self.show(*right))
+                format!("({} {operator} {})", show(*left), show(*right))
             }
-            Value::Negate(inner) => format!("-{}", self.show(*inner)),
+            Value::Negate(inner) => format!("-{}", show(*inner)),
             Value::Metadata(Metadata::PacketType) => "packet_type".to_owned(),
             Value::Metadata(Metadata::Ifindex) => "ifindex".to_owned(),
             Value::If { test, then, otherwise } => {
-                format!("({} ? {} : {})", self.show_test(*test), self.show(*then), self.show(*otherwise))
+                format!("({} ? {} : {})", self.show_test(*test, kept), show(*then), show(*otherwise))
             }
         }
     }
 
     /// A test as text.
-    pub(crate) fn show_test(&self, test: Test) -> String {
+    pub(crate) fn show_test(&self, test: Test, kept: &BTreeSet<ValueId>) -> String {
         let sign = match test.comparison {
             Comparison::Eq => "==",
             Comparison::Gt => ">",
             Comparison::Ge => ">=",
             Comparison::Set => "has",
         };
-        format!("{} {sign} {}", self.show(test.left), self.show(test.right))
+        format!("{} {sign} {}", self.show(test.left, kept), self.show(test.right, kept))
     }
 }
 

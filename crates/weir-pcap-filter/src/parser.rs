@@ -122,7 +122,7 @@ impl Parser {
                     count += 1;
                 }
                 let inner = self.item(inherited)?;
-                let not = |expr| (0..count).fold(expr, |expr, _| Expr::Not(Box::new(expr)));
+                let not = |expr| if count % 2 == 1 { Expr::Not(Box::new(expr)) } else { expr };
                 match inner {
                     Item::Expr(expr, last) => Ok(Item::Expr(not(expr), last)),
                     Item::Ids(expr, last) => Ok(Item::Ids(not(expr), last)),

@@ -26,8 +26,8 @@ use crate::fuzz::{self, Fuzzers};
 use crate::soak::record::{Counts, Record};
 use crate::soak::scripts::Sides;
 use crate::soak::test_program::{
-    ATTACH, BUDGET, CLAIMS, DIFFERENTIAL, EMISSION, FILTER, LOADS, MAPS, RECORD, RECORD_KILL, SESSION_KILL,
-    STORMS, TestProgram,
+    ATTACH, BUDGET, CLAIMS, DIFFERENTIAL, EMISSION, FILTER, LOADS, MAPS, PCAP, RECORD, RECORD_KILL,
+    SESSION_KILL, STORMS, TestProgram,
 };
 use crate::workspace;
 
@@ -89,6 +89,8 @@ enum Name {
     Differential,
     /// Run what random modules compile to beside an evaluator of theirs; a cycle is 2,000 modules
     Emission,
+    /// Packet filters keep what libpcap's keep.
+    Pcap,
     /// Hold runs against what the verifier claims; a cycle is 20,000 programs
     Claims,
     /// Compare filters with a slow evaluator; a cycle is 200,000 cases of both dialects
@@ -134,6 +136,7 @@ const BUDGET_CYCLES: u64 = 20;
 const DIFFERENTIAL_CYCLES: u64 = 112;
 /// Of 2,000 modules: 10⁵.
 const EMISSION_CYCLES: u64 = 50;
+const PCAP_CYCLES: u64 = 10;
 /// Of 20,000 programs: 10⁷.
 const CLAIMS_CYCLES: u64 = 500;
 /// Of 200,000 cases: 10⁷.
@@ -156,6 +159,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Budget => Subject::Test(TestProgram::build(BUDGET)?),
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Emission => Subject::Test(TestProgram::build(EMISSION)?),
+        Name::Pcap => Subject::Test(TestProgram::build(PCAP)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
         Name::Scripts => Subject::Sides(Sides::of(
@@ -183,6 +187,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Budget => ("budget", BUDGET_CYCLES),
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
         Name::Emission => ("emission", EMISSION_CYCLES),
+        Name::Pcap => ("pcap", PCAP_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
         Name::Filter => ("filter", FILTER_CYCLES),
         Name::Scripts => ("scripts", SCRIPTS_CYCLES),
@@ -204,7 +209,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
     }
     let of_one_thread = matches!(
         options.name,
-        Name::Differential | Name::Emission | Name::Claims | Name::Filter | Name::Fuzz
+        Name::Differential | Name::Emission | Name::Claims | Name::Filter | Name::Pcap | Name::Fuzz
     );
     let path = workspace::root().join("docs/soak").join(format!("{name}.json"));
     let mut record = Record::load(&path, &workspace::commit(), &workspace::machine())?;

@@ -10,6 +10,7 @@
 //!   decides how many of what.
 //! - differential: programs of three generators give one result in interpreters and machine code.
 //! - emission: what random modules compile to does what an evaluator of the modules says.
+//! - pcap: expressions of pcap-filter(7), written and random ones, keep the packets that libpcap keeps.
 //! - filter: random filters on random events decide as a slow evaluator does.
 //! - record: a million events of threads, signal handlers and forked children are recorded or counted, exactly.
 //! - record-kill: the recorded program, or weir, is killed at moments by the seed; all that was committed is read.
@@ -158,6 +159,16 @@ pub(super) const FILTER: Soaked = Soaked {
     test: "reference::both_dialects_decide_as_the_reference_does",
     variable: "WEIR_FILTER",
     suffix: ":2000",
+    limit: Duration::from_secs(600),
+};
+
+/// A cycle is 1,600 random expressions on each of 70 link types, and the written ones on all of them.
+pub(super) const PCAP: Soaked = Soaked {
+    package: "weir-pcap-filter",
+    target: (&["--release", "--test", "integration"], "integration"),
+    test: "libpcap::packets_are_kept_as_libpcap_keeps_them",
+    variable: "WEIR_PCAP",
+    suffix: ":40",
     limit: Duration::from_secs(600),
 };
 

@@ -102,8 +102,17 @@ impl Parser {
 
     /// Operators after `left` that bind at least as tight as `tightest`.
     fn operators(&mut self, mut left: Arith, tightest: u8) -> Result<Arith, Diagnostic> {
+        let mut count = 0;
         while let Some((operator, tightness)) = self.operator() {
             let span = self.span();
+            count += 1;
+            // Each is a level of the number's tree.
+            if count > DEPTH_MAX {
+                return Err(Diagnostic::error(
+                    span,
+                    format!("the number has more than {DEPTH_MAX} operators"),
+                ));
+            }
             let right_of = match tightness {
                 // It takes all that follows.
                 None => 1,

@@ -2,5 +2,6 @@
 
 mod engines;
 mod kernel;
+mod language;
 mod libpcap;
 mod programs;

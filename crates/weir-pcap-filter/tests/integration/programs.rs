@@ -67,7 +67,7 @@ fn programs_do_what_their_graphs_say() {
         }
     }
     for link in LINKS {
-        for _ in 0..6 * crate::libpcap::scale() {
+        for _ in 0..6 * crate::libpcap::scale().1 {
             let text = expression(&mut random, link.dlt);
             compared += check(link.dlt, &text, 3, &mut random);
         }
