@@ -21,7 +21,7 @@ use crate::{process, workspace};
 /// The targets of the crate `fuzz-targets`, one for each reader: object files and programs with their notes, BTF, programs of eBPF,
 /// assembly text, the shared segment, its rings, traces, metadata of CTF 2, capture files, scripts, their C
 /// text, and what they are compiled to.
-pub(crate) const TARGETS: [&str; 12] = [
+pub(crate) const TARGETS: [&str; 14] = [
     "elf",
     "btf",
     "bytecode",
@@ -31,6 +31,8 @@ pub(crate) const TARGETS: [&str; 12] = [
     "trace",
     "ctf2",
     "pcapng",
+    "packet_filter",
+    "cbpf",
     "script",
     "declarations",
     "compile",

@@ -14,8 +14,10 @@ use nix::time::{ClockId, clock_gettime};
 pub mod assembly;
 pub mod btf;
 pub mod bytecode;
+pub mod cbpf;
 pub mod ctf2;
 pub mod elf;
+pub mod packet_filter;
 pub mod pcapng;
 pub mod rings;
 pub mod script;
@@ -48,7 +50,7 @@ fn cpu_time() -> Duration {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// One for each reader.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 14] = [
     ("elf", elf::read),
     ("btf", btf::read),
     ("bytecode", bytecode::read),
@@ -58,6 +60,8 @@ pub const TARGETS: [Target; 12] = [
     ("trace", trace::read),
     ("ctf2", ctf2::read),
     ("pcapng", pcapng::read),
+    ("packet_filter", packet_filter::read),
+    ("cbpf", cbpf::read),
     ("script", script::read),
     ("declarations", script::read_c),
     ("compile", script::read_whole),

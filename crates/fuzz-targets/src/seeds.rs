@@ -4,6 +4,7 @@
 //! the rest: programs, files, segments' steps, rings and traces. Capture files are put together here.
 
 mod captures;
+mod filters;
 mod programs;
 mod rings;
 mod scripts;
@@ -29,6 +30,7 @@ pub fn all(objects: &[Vec<u8>]) -> Vec<Seed> {
     seeds.extend(rings::seeds());
     seeds.extend(traces::seeds());
     seeds.extend(captures::seeds());
+    seeds.extend(filters::seeds());
     seeds.extend(scripts::seeds());
     seeds
 }

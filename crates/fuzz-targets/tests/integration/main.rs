@@ -73,6 +73,16 @@ fn pcapng() {
 }
 
 #[test]
+fn packet_filter() {
+    check("packet_filter", Shape::Lines, 15_000, &[]);
+}
+
+#[test]
+fn cbpf() {
+    check("cbpf", Shape::Lines, 10_000, &[]);
+}
+
+#[test]
 fn script() {
     check("script", Shape::Lines, 8_000, &[]);
 }

@@ -15,6 +15,8 @@ pub(super) struct Tree {
     /// By element: see [`index`].
     parent: Vec<usize>,
     depth: Vec<u32>,
+    /// An element further up, so that any is reached in steps whose number is the logarithm of the depth.
+    jump: Vec<usize>,
     /// First child and next sibling, plus one; 0: none.
     child: Vec<usize>,
     sibling: Vec<usize>,
@@ -68,6 +70,7 @@ impl Tree {
             root,
             parent: vec![NONE; count],
             depth: vec![0; count],
+            jump: (0..count).collect(),
             child: vec![0; count],
             sibling: vec![0; count],
             enter: vec![0; count],
@@ -102,16 +105,27 @@ impl Tree {
     fn hang(&mut self, own: usize, parent: usize) {
         self.parent[own] = parent;
         self.depth[own] = self.depth[parent] + 1;
+        let (near, far) = (self.jump[parent], self.jump[self.jump[parent]]);
+        let is_even = self.depth[parent] - self.depth[near] == self.depth[near] - self.depth[far];
+        self.jump[own] = if is_even { far } else { parent };
         self.sibling[own] = self.child[parent];
         self.child[parent] = own + 1;
     }
 
     fn common(&self, mut left: usize, mut right: usize) -> usize {
+        if self.depth[left] < self.depth[right] {
+            std::mem::swap(&mut left, &mut right);
+        }
+        while self.depth[left] > self.depth[right] {
+            let jump = self.jump[left];
+            left = if self.depth[jump] >= self.depth[right] { jump } else { self.parent[left] };
+        }
         while left != right {
-            if self.depth[left] < self.depth[right] {
-                std::mem::swap(&mut left, &mut right);
-            }
-            left = self.parent[left];
+            let (jump_left, jump_right) = (self.jump[left], self.jump[right]);
+            (left, right) = match jump_left == jump_right {
+                true => (self.parent[left], self.parent[right]),
+                false => (jump_left, jump_right),
+            };
         }
         left
     }

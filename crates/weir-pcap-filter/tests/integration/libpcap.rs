@@ -74,6 +74,7 @@ impl Comparison {
         if is_not_followed(dlt, text) {
             return;
         }
+        self.expressions += 1;
         let options =
             Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
         let theirs = self.libpcap.compile(dlt, 262_144, text, true, 0xffff_ff00);
