@@ -58,11 +58,12 @@ fn strip_root(graph: &mut Graph) {
 }
 
 fn branches(graph: &mut Graph) {
-    for _ in 0..PASSES_MAX {
+    for pass in 0..PASSES_MAX {
         // What is known of each place is found out before tests are made simpler, which may exchange a node's edges: as in
         // libpcap, which then takes the one for the other in this pass.
         let tree = Tree::of(graph);
-        let compared: Vec<Option<ValueId>> = (0..graph.nodes.len()).map(|node| left(graph, node)).collect();
+        let compared: Vec<Option<ValueId>> =
+            (0..graph.nodes.len()).map(|node| compared_value(graph, node, pass == 0)).collect();
         let mut changed = false;
         for index in graph.order() {
             changed |= simplify(graph, index);
@@ -75,12 +76,16 @@ fn branches(graph: &mut Graph) {
     }
 }
 
-/// The value that a node compares.
-fn left(graph: &Graph, node: usize) -> Option<ValueId> {
-    match graph.nodes[node].condition {
-        Condition::Test(test) => Some(test.left),
-        Condition::Chain(_) | Condition::Always => None,
+/// The value that a node compares. At first two numbers are equal for libpcap if their difference is 0.
+fn compared_value(graph: &mut Graph, node: usize, is_first_pass: bool) -> Option<ValueId> {
+    let Condition::Test(Test { comparison, left, right, by_register }) = graph.nodes[node].condition else {
+        return None;
+    };
+    if is_first_pass && by_register && comparison == Comparison::Eq {
+        let operator = crate::ast::Operator::Sub;
+        return Some(graph.values.add(Value::Binary { operator, left, right, by_register }));
     }
+    Some(left)
 }
 
 fn values(graph: &mut Graph) -> Result<(), Diagnostic> {
