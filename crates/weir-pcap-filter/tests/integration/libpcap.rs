@@ -7,7 +7,7 @@ use testkit::libpcap::Libpcap;
 use testkit::packets::{self, LINKS};
 use testkit::pcap_file::Packet;
 use testkit::random::Source;
-use weir_cbpf::{Insn, Machine, Refusal};
+use weir_cbpf::{Insn, Machine};
 use weir_pcap_filter::{LinkType, Names, Options, Transport, compile};
 
 /// The names of the system that libpcap asks too.
@@ -96,9 +96,9 @@ impl Comparison {
         };
         let insns: Vec<Insn> =
             theirs.iter().map(|insn| Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }).collect();
-        // libpcap 1.10.3 does not set the memory to 0 first, which later versions do, as this machine does.
-        let reads_unset = weir_cbpf::check(&insns, Machine::Kernel)
-            .is_err_and(|refused| matches!(refused.refusal, Refusal::NotStored));
+        // libpcap 1.10.3 does not set the memory to 0 first, as later versions and this machine do, and behind `geneve` it may be read
+        // without having been written.
+        let reads_unset = text.contains("geneve");
         let goes_back = theirs.iter().any(|insn| insn.code == 0x05 && (insn.k as i32) < 0);
         let bounded = weir_cbpf::check(&insns, Machine::Userland).expect("libpcap's programs");
         let link = packets::link(dlt);
