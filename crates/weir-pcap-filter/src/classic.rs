@@ -344,7 +344,8 @@ fn size_of(width: Width) -> u16 {
     }
 }
 
-fn operation(operator: Operator) -> u16 {
+/// The code of an operation.
+pub(crate) fn operation(operator: Operator) -> u16 {
     match operator {
         Operator::Add => alu::ADD,
         Operator::Sub => alu::SUB,

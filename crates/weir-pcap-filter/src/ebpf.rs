@@ -18,36 +18,14 @@ mod guards;
 mod value;
 
 use std::collections::HashMap;
-use std::fmt;
 
 use weir_ebpf::{Insn, Program, ProgramKind};
 
-use crate::Filter;
 use crate::ebpf::assemble::{Assembler, Label};
 use crate::ebpf::guards::Guards;
 use crate::graph::{Condition, Graph, Node, Target};
 use crate::ir::{Chain, ValueId};
-
-/// A filter has more instructions, or deeper numbers, than its target takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TooLong {
-    /// What there is too much of.
-    pub what: &'static str,
-    /// The limit.
-    pub limit: usize,
-}
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the filter is too long: more than {} {}; split it into several filters",
-            self.limit, self.what
-        )
-    }
-}
-
-impl std::error::Error for TooLong {}
+use crate::{Filter, TooLong};
 
 /// Slots of 8 bytes that a program's stack has.
 const SLOTS: usize = 512 / 8;

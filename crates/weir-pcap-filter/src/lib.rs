@@ -44,8 +44,8 @@ mod limits;
 
 use weir_source::{Diagnostic, Span};
 
-pub use crate::ebpf::TooLong;
 pub use crate::graph::{Condition, Graph, Node, Target};
+pub use crate::limits::TooLong;
 pub use crate::link::{LinkType, NAMES as LINK_TYPES};
 pub use crate::names::{Names, NoNames, Transport};
 pub use crate::parser::parse;

@@ -1,4 +1,6 @@
-//! Every bound of this crate.
+//! Every bound of this crate, and what is said where a machine has less than a filter needs.
+
+use std::fmt;
 
 /// Bytes of an expression.
 pub(crate) const TEXT_BYTES_MAX: usize = 4 << 20;
@@ -11,3 +13,24 @@ pub(crate) const PASSES_MAX: usize = 100;
 
 /// Headers that a chain is followed through. Each is 8 bytes or more, or leads back.
 pub(crate) const CHAIN_STEPS_MAX: u32 = 10_000;
+
+/// A filter has more instructions, or deeper numbers, than its target takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooLong {
+    /// What there is too much of.
+    pub what: &'static str,
+    /// The limit.
+    pub limit: usize,
+}
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the filter is too long: more than {} {}; split it into several filters",
+            self.limit, self.what
+        )
+    }
+}
+
+impl std::error::Error for TooLong {}

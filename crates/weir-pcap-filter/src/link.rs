@@ -241,7 +241,23 @@ pub const NAMES: &[(u16, &str, &str)] = &[
 pub(crate) const NUMBER_OPEN_MIN: u16 = 104;
 pub(crate) const NUMBER_MAX: u16 = 289;
 
+/// Numbers of link types in files (`LINKTYPE_`), where programs have others. Source: the registry at tcpdump.org, with the values of
+/// Linux.
+const IN_FILES: &[(u16, LinkType)] = &[
+    (100, LinkType::ATM_RFC1483),
+    (101, LinkType::RAW),
+    (102, LinkType::SLIP_BSDOS),
+    (103, LinkType::PPP_BSDOS),
+    (106, LinkType::ATM_CLIP),
+];
+
 impl LinkType {
+    /// The one that a capture file says by this number.
+    pub fn of_file(number: u16) -> LinkType {
+        let found = IN_FILES.iter().find(|(in_file, _)| *in_file == number);
+        found.map_or(LinkType(number), |(_, link_type)| *link_type)
+    }
+
     /// By its name, with or without `DLT_`, in any case; or by its number.
     pub fn named(name: &str) -> Option<LinkType> {
         let short = name.strip_prefix("DLT_").unwrap_or(name);

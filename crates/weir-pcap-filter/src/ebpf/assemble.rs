@@ -3,8 +3,9 @@
 use weir_ebpf::Insn;
 use weir_ebpf::insn::{self, alu, class, jmp, mode, size, source};
 
-use super::TooLong;
+use crate::TooLong;
 use crate::ast::Operator;
+use crate::classic;
 use crate::graph::Target;
 use crate::ir::{Comparison, Width};
 
@@ -297,17 +298,7 @@ fn reached(code: &[(Insn, Option<Label>)], places: &std::collections::HashMap<La
     reached
 }
 
+/// eBPF kept the operations of classic BPF, with their numbers.
 fn operation(operator: Operator) -> u8 {
-    match operator {
-        Operator::Add => alu::ADD,
-        Operator::Sub => alu::SUB,
-        Operator::Mul => alu::MUL,
-        Operator::Div => alu::DIV,
-        Operator::Mod => alu::MOD,
-        Operator::And => alu::AND,
-        Operator::Or => alu::OR,
-        Operator::Xor => alu::XOR,
-        Operator::Lsh => alu::LSH,
-        Operator::Rsh => alu::RSH,
-    }
+    classic::operation(operator) as u8
 }

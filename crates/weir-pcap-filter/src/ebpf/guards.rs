@@ -32,12 +32,12 @@ impl Guards {
                 Condition::Test(Test { left, right, .. }) => reads(graph, left).max(reads(graph, right)),
                 Condition::Chain(_) | Condition::Always => 0,
             });
-            let behind = match node.condition {
+            let after = match node.condition {
                 Condition::Always => below(&need, node.yes),
                 _ => below(&need, node.yes).min(below(&need, node.no)),
             };
             // A node that leads to rejection alone asks for no more than it reads.
-            need[*index] = own.max(if behind == u32::MAX { 0 } else { behind });
+            need[*index] = own.max(if after == u32::MAX { 0 } else { after });
         }
         let mut checked = vec![u32::MAX; graph.nodes.len()];
         if let Target::Node(root) = graph.root {
@@ -61,7 +61,7 @@ impl Guards {
 }
 
 /// Where the furthest byte that is read at a constant offset in any case ends.
-fn reads(graph: &Graph, id: ValueId) -> u32 {
+pub(super) fn reads(graph: &Graph, id: ValueId) -> u32 {
     if graph.kept.contains(&id) { 0 } else { reads_afresh(graph, id) }
 }
 

@@ -1,8 +1,9 @@
 //! Values and tests → instructions. A value is left in r0.
 
+use super::Emitter;
 use super::assemble::Label;
-use super::guards::{BYTES_MAX, plain_end};
-use super::{Emitter, TooLong};
+use super::guards::{BYTES_MAX, plain_end, reads};
+use crate::TooLong;
 use crate::ast::Operator;
 use crate::graph::Target;
 use crate::ir::{Comparison, Test, Value, ValueId, Width};
@@ -100,18 +101,23 @@ impl Emitter<'_> {
             self.code.operate_constant(operator, number);
             return Ok(());
         }
+        self.pair(left, right)?;
+        self.code.operate(operator);
+        Ok(())
+    }
+
+    /// Leaves `left` in r0 and `right` in r1.
+    fn pair(&mut self, left: ValueId, right: ValueId) -> Result<(), TooLong> {
         self.value(right)?;
         if self.is_simple(left) {
             self.code.copy32(1, 0);
-            self.value(left)?;
-        } else {
-            let slot = self.slot()?;
-            self.code.store(slot, 0);
-            self.value(left)?;
-            self.code.fetch(1, slot);
-            self.in_use -= 1;
+            return self.value(left);
         }
-        self.code.operate(operator);
+        let slot = self.slot()?;
+        self.code.store(slot, 0);
+        self.value(left)?;
+        self.code.fetch(1, slot);
+        self.in_use -= 1;
         Ok(())
     }
 
@@ -140,25 +146,11 @@ impl Emitter<'_> {
 
     /// A value that is evaluated on one of two ways: the node's check does not cover its loads.
     fn checked_value(&mut self, id: ValueId) -> Result<(), TooLong> {
-        let end = self.furthest(id);
+        let end = reads(self.graph, id);
         if end > 0 {
             self.code.need(7, end);
         }
         self.value(id)
-    }
-
-    /// Where its furthest plain load at a constant offset ends.
-    fn furthest(&self, id: ValueId) -> u32 {
-        match *self.graph.values.get(id) {
-            Value::Load { base: None, offset, width } => plain_end(offset, width.bytes()).unwrap_or(0),
-            _ if self.kept.contains_key(&id) => 0,
-            Value::Load { base: Some(base), .. } => self.furthest(base),
-            Value::HeaderLength { offset } => plain_end(offset, 1).unwrap_or(0),
-            Value::Binary { left, right, .. } => self.furthest(left).max(self.furthest(right)),
-            Value::Negate(inner) => self.furthest(inner),
-            Value::If { test, .. } => self.furthest(test.left).max(self.furthest(test.right)),
-            Value::Const(_) | Value::Len | Value::Metadata(_) => 0,
-        }
     }
 
     /// Goes on at `yes` or `no`, of which `next` may follow at once.
@@ -197,17 +189,7 @@ impl Emitter<'_> {
             }
             return Ok(());
         }
-        self.value(right)?;
-        if self.is_simple(left) {
-            self.code.copy32(1, 0);
-            self.value(left)?;
-        } else {
-            let slot = self.slot()?;
-            self.code.store(slot, 0);
-            self.value(left)?;
-            self.code.fetch(1, slot);
-            self.in_use -= 1;
-        }
+        self.pair(left, right)?;
         self.code.branch_registers(comparison, yes, no, next);
         Ok(())
     }

@@ -101,7 +101,7 @@ fn packets(
     while let Some(event) = reader.next().map_err(|error| of_file(name, &error))? {
         match event {
             Event::Interface(id, interface) => {
-                filters.add_interface(id.index(), in_memory(interface.link_type))?;
+                filters.add_interface(id.index(), LinkType::of_file(interface.link_type))?;
             }
             Event::Packet(packet) => {
                 let value = filters.of(packet.interface.index()).run(packet.bytes, packet.wire_len)?;
@@ -116,22 +116,6 @@ fn packets(
 fn of_file(name: &str, error: &weir_pcapng::Error) -> Failure {
     // Its text has that of its cause.
     Failure::Refused(anyhow!("{name}: {error}"))
-}
-
-/// Numbers of link types in files (LINKTYPE_), and in programs (DLT_) where those are others. Source: the registry at tcpdump.org,
-/// with the values of Linux.
-const IN_FILES: &[(u16, LinkType)] = &[
-    (100, LinkType::ATM_RFC1483),
-    (101, LinkType::RAW),
-    (102, LinkType::SLIP_BSDOS),
-    (103, LinkType::PPP_BSDOS),
-    (106, LinkType::ATM_CLIP),
-];
-
-/// The link type that a file says by this number.
-fn in_memory(number: u16) -> LinkType {
-    let found = IN_FILES.iter().find(|(in_file, _)| *in_file == number);
-    found.map_or(LinkType(number), |(_, link_type)| *link_type)
 }
 
 /// A file, or standard input for `-`.
