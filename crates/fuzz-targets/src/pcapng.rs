@@ -1,7 +1,7 @@
 //! Any bytes as a capture file: events, or an error that names the place.
 //!
 //! All that an event says is taken, as a printer does. An input that gives few bytes at a time is read as the same; with limits that few
-//! files keep to, what is read begins alike. Packets lie in the file, one behind the other.
+//! files keep to, what is read begins alike. Packets lie in the file, one after the other.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
@@ -16,33 +16,33 @@ const EVENT_BYTES_MIN: usize = 12;
 
 /// Reads bytes as a capture file.
 pub fn read(bytes: &[u8]) {
-    let whole = Told::of(bytes, bytes, Limits::default());
+    let whole = Outcome::of(bytes, bytes, Limits::default());
     // One interface of a classic file has no bytes of its own.
     assert!(whole.events.len() <= 1 + bytes.len() / EVENT_BYTES_MIN, "an event takes bytes");
-    let slow = Told::of(Slow(bytes), bytes, Limits::default());
+    let slow = Outcome::of(Slow(bytes), bytes, Limits::default());
     assert_eq!(
         (&slow.events, &slow.error),
         (&whole.events, &whole.error),
         "the same, by few bytes at a time"
     );
-    let small = Told::of(bytes, bytes, SMALL);
+    let small = Outcome::of(bytes, bytes, SMALL);
     assert!(whole.events.starts_with(&small.events), "limits change nothing but where it ends");
 }
 
 /// A hash of each event, and the error's text.
-struct Told {
+struct Outcome {
     events: Vec<u64>,
     error: Option<String>,
 }
 
-impl Told {
-    fn of(input: impl Read, file: &[u8], limits: Limits) -> Told {
-        let mut told = Told { events: Vec::new(), error: None };
+impl Outcome {
+    fn of(input: impl Read, file: &[u8], limits: Limits) -> Outcome {
+        let mut outcome = Outcome { events: Vec::new(), error: None };
         let mut reader = match Reader::with_limits(input, limits) {
             Ok(reader) => reader,
             Err(error) => {
-                told.end(&error, file);
-                return told;
+                outcome.end(&error, file);
+                return outcome;
             }
         };
         let mut packets_from = 0;
@@ -54,16 +54,16 @@ impl Told {
                         packets_from = packet.offset + packet.bytes.len() as u64;
                         assert!(packets_from <= file.len() as u64, "a packet lies in the file");
                     }
-                    told.events.push(hash_of(&event));
+                    outcome.events.push(hash_of(&event));
                 }
                 Ok(None) => {
                     assert_eq!(reader.offset(), file.len() as u64, "all is read");
-                    return told;
+                    return outcome;
                 }
                 Err(error) => {
-                    told.end(&error, file);
+                    outcome.end(&error, file);
                     assert!(matches!(reader.next(), Ok(None)), "nothing more after an error");
-                    return told;
+                    return outcome;
                 }
             }
         }

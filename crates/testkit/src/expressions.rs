@@ -113,7 +113,7 @@ pub fn expression(source: &mut Source, dlt: i32) -> String {
     compound(source, capabilities, depth)
 }
 
-/// What changes the offsets of all that is behind it, and an expression at these.
+/// What changes the offsets of all that is after it, and an expression at these.
 fn encapsulated(source: &mut Source, outer: Capabilities, depth: usize) -> Option<String> {
     let (head, inner) = primitives::encapsulation(source, outer)?;
     // Twice: a tag in a tag, a label under a label.

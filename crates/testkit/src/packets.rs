@@ -20,7 +20,7 @@ use crate::random::Source;
 /// What a link layer carries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
-    /// What has an EtherType: the type, and what is behind it.
+    /// What has an EtherType: the type, and what is after it.
     Typed(u16, Vec<u8>),
     /// A frame of IEEE 802.2, from its DSAP on.
     Llc(Vec<u8>),
@@ -35,7 +35,7 @@ impl Payload {
         }
     }
 
-    /// The EtherType and the bytes behind it; 802.2 has none.
+    /// The EtherType and the bytes after it; 802.2 has none.
     fn typed(self) -> (u16, Vec<u8>) {
         match self {
             Payload::Typed(kind, bytes) => (kind, bytes),
@@ -108,7 +108,7 @@ pub fn link(dlt: i32) -> Link {
 }
 
 /// The packet with one to eight bytes changed, most of them among the first 64, and now and then cut or with
-/// bytes behind its end.
+/// bytes after its end.
 pub fn mutated(packet: &Packet, source: &mut Source) -> Packet {
     let mut packet = packet.clone();
     let length = packet.bytes.len();

@@ -39,7 +39,7 @@ pub enum Operand {
     X,
     /// `18`: the number of an instruction.
     Target,
-    /// `0x81`: the code, behind `unimp`.
+    /// `0x81`: the code, after `unimp`.
     Code,
 }
 

@@ -91,7 +91,7 @@ struct Registers<'a> {
 
 /// What comes after an instruction.
 enum Next {
-    /// The one that is so many behind the next one.
+    /// The one that is so many after the next one.
     Skip(i64),
     Return(u32),
 }

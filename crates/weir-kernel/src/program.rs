@@ -168,7 +168,7 @@ impl Loaded {
             return Err(KernelError::Short { kind: self.kind, least, bytes: bytes.len() });
         }
         let mut after = vec![0; bytes.len() + GROWTH_BYTES_MAX];
-        // Without a context, the kernel tells a classifier that nothing was on the wire.
+        // Without a context, the kernel gives a classifier a wire length of 0.
         let no_context = [0; context::SK_BUFF_BYTES as usize];
         let given = match self.kind {
             ProgramKind::Classifier if input.context.is_empty() => &no_context[..],

@@ -2,7 +2,7 @@
 //!
 //! Values are computed in A, with X for offsets and right sides, and M[] from slot 0 on for what is at hand meanwhile; kept values
 //! ([`Graph::kept`]) have the slots from 15 down. What A and X hold is known from node to node, so that a value that is tested again is not
-//! loaded again. Jumps reach 255 instructions; where one has to reach further, it leads to a `ja` behind it.
+//! loaded again. Jumps reach 255 instructions; where one has to reach further, it leads to a `ja` after it.
 
 mod layout;
 

@@ -7,7 +7,7 @@
 //! | r9 | the packet's first byte and the length of an IPv4 header, where a node needs it |
 //! | r0, r1, r2 | values at hand; r0 to r5 are lost at packet loads (`LD_IND`) |
 //!
-//! Bytes at constant offsets, and those behind an IPv4 header, are read by plain loads. That they are captured is checked where the way to them
+//! Bytes at constant offsets, and those after an IPv4 header, are read by plain loads. That they are captured is checked where the way to them
 //! begins ([`guards`]): a packet that leaves less than every way to acceptance reads is rejected at once. Other offsets are left to
 //! `LD_IND`, which checks by itself. Numbers that are compared with constants stay in the byte order of the packet.
 //!
@@ -58,7 +58,7 @@ struct Emitter<'a> {
     code: Assembler,
     /// Where kept values lie, by their slot from the top of the stack down.
     kept: HashMap<ValueId, usize>,
-    /// In use for values at hand, behind those that are kept.
+    /// In use for values at hand, after those that are kept.
     in_use: usize,
     /// What r9 was made of.
     pointer: Option<u32>,

@@ -192,7 +192,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// The next event; `None` where the file ends behind a whole block. If the file has grown since, there may be more afterwards.
+    /// The next event; `None` where the file ends after a whole block. If the file has grown since, there may be more afterwards.
     ///
     /// # Errors
     /// What is wrong with the file, and where. Then there is nothing more.

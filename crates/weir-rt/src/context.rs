@@ -61,7 +61,7 @@ impl Context {
     }
 
     /// A packet for classifiers, link header first, and the metadata before it. The program sees `bytes`, which are what was
-    /// captured; `len` and `wire_len` say `wire_bytes`, which may be more. The network header stands behind 14 bytes.
+    /// captured; `len` and `wire_len` say `wire_bytes`, which may be more. The network header stands after 14 bytes.
     pub fn classifier(meta: &[u8], bytes: &[u8], wire_bytes: u32) -> Context {
         let mut context = Context::lend(ProgramKind::Classifier, meta, bytes);
         context.set_packet(meta.len());

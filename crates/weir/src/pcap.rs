@@ -85,7 +85,7 @@ impl Asked<'_> {
 fn asked<'a>(given: &'a Given, expression: &Expression) -> Result<(SourceFile, Asked<'a>), Failed> {
     let asked = || -> Result<(SourceFile, Asked<'a>), Failure> {
         if given.mode == Mode::Scoped {
-            return Err(Failure::Usage(anyhow!("--mode scoped is not there yet; there is compat")));
+            return Err(Failure::Usage(anyhow!("--mode scoped is not supported yet; use --mode compat")));
         }
         let source = match &expression.file {
             Some(path) => from_file(path)?,

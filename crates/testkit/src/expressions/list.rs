@@ -164,7 +164,7 @@ const RELATIONS: &[&str] = &[
     "ether[12:2] = 0x800 || ether[12:2] = 0x86dd", "ether[6:4] = 0x00112233 and ether[10:2] = 0x4455",
 ];
 
-/// What changes the offsets of what is behind it, and what one link type alone has.
+/// What changes the offsets of what is after it, and what one link type alone has.
 #[rustfmt::skip]
 const LINK_LAYERS: &[&str] = &[
     "type mgt subtype assoc-req", "type mgt subtype assoc-resp", "type mgt subtype reassoc-req",

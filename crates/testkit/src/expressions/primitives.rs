@@ -61,7 +61,7 @@ fn special(source: &mut Source, has: Capabilities) -> Option<String> {
     }
 }
 
-/// The head, and what there is behind it.
+/// The head, and what there is after it.
 pub(super) fn encapsulation(source: &mut Source, has: Capabilities) -> Option<(String, Capabilities)> {
     let maybe = |source: &mut Source, value: String| {
         if source.chance(60) { format!(" {value}") } else { String::new() }
@@ -124,7 +124,7 @@ fn host(source: &mut Source, has: Capabilities) -> String {
         source.pick(&["", "", "ip "])
     };
     let direction = direction(source);
-    // `host` may be left out behind a direction or a protocol.
+    // `host` may be left out after a direction or a protocol.
     let host = if (direction.is_empty() && family.is_empty()) || source.chance(70) { "host " } else { "" };
     format!("{family}{direction}{host}{}", ipv4(source))
 }

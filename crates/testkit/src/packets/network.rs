@@ -127,7 +127,7 @@ fn decnet(source: &mut Source) -> Vec<u8> {
     packet
 }
 
-/// `options`: words of options behind the header; `fragment`: flags and offset.
+/// `options`: words of options after the header; `fragment`: flags and offset.
 fn ipv4_packet(source: &mut Source, protocol: u8, body: &[u8], options: usize, fragment: u16) -> Vec<u8> {
     let header = 20 + 4 * options;
     let mut packet = vec![0x45 + options as u8, source.pick(&[0, 0, 0x10, 0xb8])];

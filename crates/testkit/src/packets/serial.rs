@@ -34,7 +34,7 @@ pub(super) fn raw(_: &mut Source, payload: &Payload) -> Vec<u8> {
     payload.bytes().to_vec()
 }
 
-/// Addresses and a type; the type is behind a length of 802.3 where there is none.
+/// Addresses and a type; the type is after a length of 802.3 where there is none.
 pub(super) fn ethernet(source: &mut Source, payload: &Payload) -> Vec<u8> {
     ethernet::frame(source, payload)
 }

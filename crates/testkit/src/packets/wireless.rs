@@ -7,7 +7,7 @@ const DATA: u8 = 2;
 const TO_DS: u8 = 1;
 const FROM_DS: u8 = 2;
 
-/// A data frame that has `payload` behind 802.2 LLC: to or from a distribution system or neither, with QoS or not.
+/// A data frame that has `payload` after 802.2 LLC: to or from a distribution system or neither, with QoS or not.
 pub(super) fn data(source: &mut Source, payload: &Payload) -> Vec<u8> {
     data_frame(source, payload, false)
 }

@@ -109,7 +109,7 @@ fn closed(cursor: &mut Cursor<'_>, operand: Operand, end: &str) -> Result<(Opera
     Ok((operand, k))
 }
 
-/// `[12]`, `[vlanp]` or `[x + 14]`, behind the bracket.
+/// `[12]`, `[vlanp]` or `[x + 14]`, after the bracket.
 fn packet_offset(cursor: &mut Cursor<'_>) -> Result<(Operand, u32), Error> {
     for row in ancillary::ALL {
         if cursor.take(&format!("{}]", row.name)) {

@@ -98,7 +98,7 @@ fn needs_small_x(insn: Insn) -> bool {
     }
 }
 
-/// Appends an instruction behind which `left` - 1 come; for [`Style::Both`], those first that make it mean the same.
+/// Appends an instruction after which `left` - 1 come; for [`Style::Both`], those first that make it mean the same.
 fn insn(random: &mut Random, style: Style, left: u32, insns: &mut Vec<Insn>) {
     let row = opcode::ALL[random.below(opcode::ALL.len() as u32) as usize];
     let mut insn = Insn { code: row.code, jt: 0, jf: 0, k: random.word() };

@@ -218,7 +218,7 @@ fn what_was_captured_ends_before_what_was_on_the_wire() {
         check("r0 = *(u16 *)(r1 + 162); exit", 1);
         check(&format!("{ENDS_OF_SK_BUFF}r8 -= r7; r0 = r8; exit"), captured);
         check(&format!("{ENDS_OF_SK_BUFF}r0 = *(u32 *)(r1 + 140); r0 -= r7; exit"), 0);
-        // The last byte, by address, load and copy; and the one behind it, which was on the wire alone.
+        // The last byte, by address, load and copy; and the one after it, which was on the wire alone.
         let last = |at: u64| if at < captured { (at as u8 | 1).into() } else { 0 };
         for at in [captured.saturating_sub(1), captured, 90_000] {
             check(&format!("r6 = r1; r0 = *(u8 *)skb[{at}]; exit"), last(at));

@@ -28,7 +28,7 @@ pub(super) struct Code {
     locals: usize,
 }
 
-/// What a branch has behind it for targets out of reach.
+/// What a branch has after it for targets out of reach.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Far {
     yes: bool,

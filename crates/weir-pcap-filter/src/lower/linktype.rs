@@ -237,7 +237,7 @@ impl Lower<'_> {
             _ => {
                 return Err(self
                     .error("unsupported protocol over MPLS")
-                    .with_hint("`ip` and `ip6` are what is known behind labels"));
+                    .with_hint("`ip` and `ip6` are what is known after labels"));
             }
         };
         let is_last = self.masked_equal(Base::Mpls, 2, Width::Byte, 0x01, 0x01);

@@ -22,7 +22,7 @@ pub(super) enum Base {
     Network,
     /// The network header where there is no SNAP header.
     NetworkNosnap,
-    /// The header behind that of IPv4, and of IPv6.
+    /// The header after that of IPv4, and of IPv6.
     Transport4,
     Transport6,
 }
@@ -251,7 +251,7 @@ impl Lower<'_> {
         self.values.add(Value::Binary { operator: Operator::Add, left, right: variable, by_register: true })
     }
 
-    /// What is tested before the expression: that a PPI header has an 802.11 frame behind it.
+    /// What is tested before the expression: that a PPI header has an 802.11 frame after it.
     pub(super) fn guard(&mut self) -> Option<Pred> {
         (self.options.link_type == LinkType::PPI).then(|| {
             // The frame's link type, 105, as a little endian word.

@@ -146,7 +146,7 @@ impl Lower<'_> {
         Ok(is_ip.and(Pred::Or(any)))
     }
 
-    /// UDP to a port, over the version of IP that `transport` is behind.
+    /// UDP to a port, over the version of IP that `transport` is after.
     pub(super) fn udp_to(&mut self, transport: Base, port: u32) -> Lowering {
         let is_ipv6 = transport == Base::Transport6;
         self.ports_of_version(Ports::One(port), Some(Transport::Udp), Some(Direction::Dst), is_ipv6)

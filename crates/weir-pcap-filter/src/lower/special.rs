@@ -164,7 +164,7 @@ impl Lower<'_> {
             }
             AtmKind::Lane => {
                 let test = self.masked_equal(Base::LinkHeader, ATM_KIND, Width::Byte, 0x0f, ATM_LANE);
-                // What follows is Ethernet, behind two bytes of LANE's header.
+                // What follows is Ethernet, after two bytes of LANE's header.
                 let offsets = &mut self.offsets;
                 let at = |constant| Offset { variable: None, constant: ATM_PACKET + 2 + constant };
                 offsets.outer_link = offsets.link;

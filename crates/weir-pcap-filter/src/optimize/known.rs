@@ -45,7 +45,7 @@ impl<'a> Known<'a> {
         known
     }
 
-    /// What a test gives behind an edge: it was made before, or its value was found to equal another constant.
+    /// What a test gives after an edge: it was made before, or its value was found to equal another constant.
     pub(super) fn decide(&self, edge: Element, test: Test, is_constant: bool) -> Option<bool> {
         let results = self.results.get(&(test.comparison, test.left, test.right));
         if let Some(fact) = results.and_then(|facts| nearest(self.tree, facts, edge)) {

@@ -1,7 +1,7 @@
 //! Tests of a value are moved up to where that value was tested.
 //!
 //! In a chain of alternatives (nodes that each lead to the same place if they hold, and to the next one if not), whose first node is reached
-//! from tests of one value: the first run of nodes that test another value is passed, and the next test of that value behind it is
+//! from tests of one value: the first run of nodes that test another value is passed, and the next test of that value after it is
 //! put in front of the run. The same for chains of conditions, with the edges exchanged.
 
 use super::dominators::Tree;

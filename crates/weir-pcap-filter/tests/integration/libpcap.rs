@@ -96,7 +96,7 @@ impl Comparison {
         };
         let insns: Vec<Insn> =
             theirs.iter().map(|insn| Insn { code: insn.code, jt: insn.jt, jf: insn.jf, k: insn.k }).collect();
-        // libpcap 1.10.3 does not set the memory to 0 first, as later versions and this machine do, and behind `geneve` it may be read
+        // libpcap 1.10.3 does not set the memory to 0 first, as later versions and this machine do, and after `geneve` it may be read
         // without having been written.
         let reads_unset = text.contains("geneve");
         let goes_back = theirs.iter().any(|insn| insn.code == 0x05 && (insn.k as i32) < 0);

@@ -16,7 +16,7 @@ use crate::section::Section;
 
 /// Type and both lengths.
 const FRAME: usize = 12;
-/// Bytes behind the body.
+/// Bytes after the body.
 const TAIL: usize = 4;
 
 /// A block in the window.

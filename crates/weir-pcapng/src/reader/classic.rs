@@ -1,4 +1,4 @@
-//! Classic pcap: a file header of 24 bytes, then records, each a packet behind a head of 16.
+//! Classic pcap: a file header of 24 bytes, then records, each a packet after a head of 16.
 //!
 //! Source: draft-ietf-opsawg-pcap and pcap-savefile(5).
 //!
@@ -48,7 +48,7 @@ pub(super) struct Classic {
     is_nanoseconds: bool,
     head: usize,
     may_be_swapped: bool,
-    /// The one interface was told.
+    /// The event of the only interface was given.
     is_described: bool,
 }
 

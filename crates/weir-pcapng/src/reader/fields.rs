@@ -38,7 +38,7 @@ pub(super) fn check(bytes: &[u8], order: Order, rows: &[Row]) -> Result<usize, W
             let left = rest.len() - 4;
             return Err((
                 at,
-                format!("option {code} has {length} bytes, but its block ends {left} bytes behind its head"),
+                format!("option {code} has {length} bytes, but its block ends {left} bytes after its head"),
             ));
         }
         let row = rows.iter().chain(codes::ANY).find(|row| row.0 == code);
@@ -234,7 +234,7 @@ pub(super) fn check_names(bytes: &[u8], order: Order) -> Result<usize, Wrong> {
             return Err((
                 at,
                 format!(
-                    "a record of names has {length} bytes, but its block ends {left} bytes behind its head"
+                    "a record of names has {length} bytes, but its block ends {left} bytes after its head"
                 ),
             ));
         };

@@ -65,7 +65,7 @@ impl<R: Read> Window<R> {
         &self.buffer[self.begin..self.end]
     }
 
-    /// Goes on behind `count` bytes, which are available. They stay at the place that this gives until more is asked for.
+    /// Goes on after `count` bytes, which are available. They stay at the place that this gives until more is asked for.
     #[inline]
     pub(super) fn take(&mut self, count: usize) -> usize {
         let at = self.begin;

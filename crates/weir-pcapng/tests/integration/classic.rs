@@ -3,7 +3,7 @@
 use weir_pcapng::{Format, Limits, Reader};
 
 use crate::file::{File, ORDERS};
-use crate::told::{error_of, told};
+use crate::listing::{error_of, listed};
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
@@ -11,11 +11,11 @@ const MODIFIED: u32 = 0xa1b2_cd34;
 
 const INTERFACE: &str = "interface 0 link 1 snaplen 65535";
 
-/// In both byte orders: what is behind a header with `magic`, and what is read of it behind the interface.
+/// In both byte orders: what is after a header with `magic`, and what is read of it after the interface.
 fn check(magic: u32, records: impl Fn(File) -> File, packets: &[&str]) {
     for order in ORDERS {
         let file = records(File::classic(order, magic));
-        assert_eq!(told(&file.bytes), [&[INTERFACE], packets].concat(), "{order:?}");
+        assert_eq!(listed(&file.bytes), [&[INTERFACE], packets].concat(), "{order:?}");
     }
 }
 
@@ -52,7 +52,7 @@ fn the_smaller_length_is_what_was_captured_in_files_before_2_4() {
     for (minor, line) in [(3, "packet 0 0 [5] of 8"), (2, "packet 0 0 [5] of 8")] {
         let head = File::new(ORDERS[0]).u32(MICROSECONDS).u16(2).u16(minor).u32(0).u32(0).u32(65_535).u32(1);
         let file = head.u32(0).u32(0).u32(8).u32(1).raw(&[5]);
-        assert_eq!(told(&file.bytes), [INTERFACE, line]);
+        assert_eq!(listed(&file.bytes), [INTERFACE, line]);
     }
     // In 2.4, the first is what was captured, even where less is said to have been on the wire.
     check(MICROSECONDS, |file| file.u32(0).u32(0).u32(2).u32(1).raw(&[5, 6]), &["packet 0 0 [5, 6] of 1"]);
@@ -71,7 +71,7 @@ fn the_field_of_the_link_type_may_tell_the_check_sequence() {
     ];
     for (field, line) in cases {
         let file = File::new(ORDERS[1]).u32(NANOSECONDS).u16(2).u16(4).u32(0).u32(0).u32(9).u32(field);
-        assert_eq!(told(&file.bytes), [line], "{field:#x}");
+        assert_eq!(listed(&file.bytes), [line], "{field:#x}");
     }
 }
 

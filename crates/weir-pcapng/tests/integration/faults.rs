@@ -3,9 +3,9 @@
 use weir_pcapng::{ErrorKind, Limits};
 
 use crate::file::{File, ORDERS};
-use crate::told::{error_of, told, told_of};
+use crate::listing::{error_of, listed, listed_of};
 
-/// In both byte orders: a file of one section and one interface with `more` behind them. The place is counted from there.
+/// In both byte orders: a file of one section and one interface with `more` after them. The place is counted from there.
 fn check(more: impl Fn(File) -> File, kind: ErrorKind, at: u64, reason: &str) {
     check_limits(Limits::default(), more, kind, at, reason);
 }
@@ -41,7 +41,7 @@ fn blocks_have_at_least_what_their_type_needs() {
     for (kind, least) in cases {
         let reason = format!("has {} bytes; it has at least {least}", least - 4);
         let short = |file: File| {
-            // What a section has behind its length is looked at first.
+            // What a section has after its length is looked at first.
             let body = File::new(file.order).u32(0x1a2b_3c4d).raw(&vec![0; least as usize]).bytes;
             file.block(kind, |block| block.raw(&body[..least as usize - 16]))
         };
@@ -84,13 +84,8 @@ fn options_lie_in_their_block() {
     let with = |bytes: &'static [u8], length: u16| {
         move |file: File| file.block(5, |body| body.u32(0).ticks(0).u16(9).u16(length).raw(bytes))
     };
-    check(with(&[], 1), Malformed, 20, "option 9 has 1 bytes, but its block ends 0 bytes behind its head");
-    check(
-        with(&[0; 4], 5),
-        Malformed,
-        20,
-        "option 9 has 5 bytes, but its block ends 4 bytes behind its head",
-    );
+    check(with(&[], 1), Malformed, 20, "option 9 has 1 bytes, but its block ends 0 bytes after its head");
+    check(with(&[0; 4], 5), Malformed, 20, "option 9 has 5 bytes, but its block ends 4 bytes after its head");
     check(with(&[0; 4], u16::MAX), Malformed, 20, "option 9 has 65535 bytes");
 }
 
@@ -107,7 +102,7 @@ fn names_have_addresses_texts_and_an_end() {
         |file| file.block(4, |body| body.u16(9).u16(5).u32(0)),
         Malformed,
         8,
-        "ends 4 bytes behind its head",
+        "ends 4 bytes after its head",
     );
 }
 
@@ -145,7 +140,7 @@ fn limits_are_named_where_they_are_exceeded() {
     check_limits(limits(99, 9, 59), two, Limit, 20, "the limit (interface_bytes) of 59");
     // Of each section alone.
     let file = two(File::with_interface(ORDERS[0]).section(&[]));
-    assert_eq!(told_of(&file.bytes[..], limits(99, 2, 40)).len(), 5);
+    assert_eq!(listed_of(&file.bytes[..], limits(99, 2, 40)).len(), 5);
 
     let classic = File::classic(ORDERS[0], 0xa1b2_c3d4).record(0, 0, &[0; 17]);
     let error = error_of(&classic.bytes, limits(32, 9, 999)).unwrap();
@@ -154,7 +149,7 @@ fn limits_are_named_where_they_are_exceeded() {
         error.reason().contains("17 bytes of a packet; with its head, 32 is the limit (block_bytes)"),
         "{error}"
     );
-    assert_eq!(told_of(&classic.bytes[..], limits(33, 0, 0)).len(), 2);
+    assert_eq!(listed_of(&classic.bytes[..], limits(33, 0, 0)).len(), 2);
 }
 
 #[test]
@@ -168,7 +163,7 @@ fn an_input_that_fails_is_told_with_its_cause() {
     let begin = File::with_interface(ORDERS[0]);
     let input = std::io::Read::chain(&begin.bytes[..], Failing);
     let lines = ["section", "interface 0 link 1 snaplen 0", &format!("Io at {}", begin.bytes.len())];
-    assert_eq!(told_of(input, Limits::default()), lines);
+    assert_eq!(listed_of(input, Limits::default()), lines);
     let error = weir_pcapng::Reader::new(Failing).unwrap_err();
     assert_eq!(error.to_string(), "byte 0: cannot read: the disk is gone");
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "the disk is gone");
@@ -176,6 +171,6 @@ fn an_input_that_fails_is_told_with_its_cause() {
 
 #[test]
 fn an_empty_file_is_cut_short() {
-    assert_eq!(told(&[]), ["Truncated at 0"]);
+    assert_eq!(listed(&[]), ["Truncated at 0"]);
     assert_eq!(error_of(&[], Limits::default()).unwrap().reason(), "the file is empty");
 }

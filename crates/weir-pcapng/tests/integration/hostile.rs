@@ -6,7 +6,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use weir_pcapng::{Limits, Reader};
 
 use crate::file::{File, ORDERS, Order};
-use crate::told::{told, told_of};
+use crate::listing::{listed, listed_of};
 
 /// LIMIT: memory of this process, the stacks of the threads of tests in it. A reader's buffer has 256 KiB at first; the files are shorter.
 const PROCESS_BYTES_MAX: u64 = 128 << 20;
@@ -47,10 +47,10 @@ fn ends(file: &[u8]) -> Vec<usize> {
 }
 
 fn check_cuts(file: &[u8]) {
-    let (all, ends) = (told(file), ends(file));
+    let (all, ends) = (listed(file), ends(file));
     assert_eq!((all.len(), ends.last()), (ends.len(), Some(&file.len())));
     for cut in 0..file.len() {
-        let mut lines = told(&file[..cut]);
+        let mut lines = listed(&file[..cut]);
         if !ends.contains(&cut) {
             let error = lines.pop().unwrap();
             let begin = ends.iter().rfind(|end| **end < cut).unwrap_or(&0);
@@ -73,13 +73,13 @@ fn all_that_is_whole_is_given_of_a_file_that_is_cut() {
 fn check_changes(file: &[u8]) {
     let (_, most) = getrlimit(Resource::RLIMIT_DATA).unwrap();
     setrlimit(Resource::RLIMIT_DATA, PROCESS_BYTES_MAX.min(most), most).unwrap();
-    let (all, ends) = (told(file), ends(file));
+    let (all, ends) = (listed(file), ends(file));
     let mut changed = file.to_vec();
     for at in 0..file.len() {
         let before = ends.iter().filter(|end| **end <= at).count();
         for difference in 1..=u8::MAX {
             changed[at] = file[at] ^ difference;
-            let lines = told_of(&changed[..], Limits::default());
+            let lines = listed_of(&changed[..], Limits::default());
             assert_eq!(lines[..before], all[..before], "byte {at} changed by {difference:#x}");
         }
         changed[at] = file[at];

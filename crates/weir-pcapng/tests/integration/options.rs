@@ -1,7 +1,7 @@
 //! Options of sections, interfaces, packets and statistics, each as one line.
 
 use crate::file::{File, ORDERS, Opt, Order};
-use crate::told::told;
+use crate::listing::listed;
 
 /// A number in the file's byte order, as the value of an option.
 fn number(order: Order, number: u64) -> Vec<u8> {
@@ -13,7 +13,7 @@ fn word(order: Order, word: u32) -> Vec<u8> {
 }
 
 fn last(file: &File) -> String {
-    told(&file.bytes).pop().unwrap()
+    listed(&file.bytes).pop().unwrap()
 }
 
 fn check_section(options: &[Opt], said: &str) {

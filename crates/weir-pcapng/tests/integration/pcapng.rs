@@ -3,12 +3,12 @@
 use weir_pcapng::Format;
 
 use crate::file::{File, ORDERS, Opt, Order};
-use crate::told::told;
+use crate::listing::listed;
 
 /// In both byte orders: what a file is read as.
 fn check(file: impl Fn(Order) -> File, lines: &[&str]) {
     for order in ORDERS {
-        assert_eq!(told(&file(order).bytes), lines, "{order:?}");
+        assert_eq!(listed(&file(order).bytes), lines, "{order:?}");
     }
 }
 
@@ -107,7 +107,7 @@ fn a_section_begins_with_no_interfaces_and_may_have_another_byte_order() {
         ];
         let error = format!("Malformed at {}", one.bytes.len() + two.bytes.len() + 28 + 8);
         let file = [one.bytes, two.bytes, three.bytes].concat();
-        assert_eq!(told(&file), [&lines[..], &[&error]].concat());
+        assert_eq!(listed(&file), [&lines[..], &[&error]].concat());
     }
 }
 
@@ -224,7 +224,7 @@ fn what_readers_are_to_let_pass_says_nothing() {
             .block(0x0a0d_0d0a, |body| body.u32(0x1a2b_3c4d).u16(1).u16(0).u64(4_000))
             .block(1, |body| body.u16(1).u16(0xffff).u32(0));
         let file = file.block(6, |body| body.u32(0).ticks(0).u32(1).u32(1).raw(&[1, 0xff, 0xff, 0xff]));
-        // No end of options; and bytes behind the end.
+        // No end of options; and bytes after the end.
         let comment = |body: File| body.u32(0).ticks(0).u32(0).u32(0).u16(1).u16(1).raw(b"a\xff\xff\xff");
         file.block(6, comment).block(6, |body| comment(body).u16(0).u16(0).raw(&[0xff; 4]))
     };

@@ -8,7 +8,7 @@ use testkit::pcap_file::{self, Packet};
 use testkit::random::Source;
 use weir_pcapng::{Event, Format, Limits, Reader, Resolution};
 
-use crate::told::{Slow, told, told_of};
+use crate::listing::{Slow, listed, listed_of};
 
 fn check(dlt: i32, packets: &[Packet]) {
     let files = [
@@ -82,7 +82,7 @@ fn packets_that_fill_the_buffer_many_times_are_all_read() {
 #[test]
 fn an_input_that_gives_a_byte_at_a_time_is_read_alike() {
     for file in [pcap_file::classic(1, &packets()), pcap_file::pcapng(1, &packets())] {
-        assert_eq!(told_of(Slow::new(&file), Limits::default()), told(&file));
+        assert_eq!(listed_of(Slow::new(&file), Limits::default()), listed(&file));
     }
 }
 
@@ -99,7 +99,7 @@ fn a_file_that_grows_is_read_on() {
             }
             count
         };
-        assert_eq!(count(), told(&before).len());
+        assert_eq!(count(), listed(&before).len());
         assert_eq!(count(), 0);
         end.set(after.len());
         assert_eq!(count(), packets().len() - 2);

@@ -99,11 +99,11 @@ pub(crate) struct Check {
 /// The filter's text.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Expression {
-    /// Read the filter from this file, or - for standard input; what stands behind # in a line is a comment
+    /// Read the filter from this file, or - for standard input; what stands after # in a line is a comment
     #[arg(short = 'F', id = "file_of_expression", value_name = "FILE", conflicts_with = "words")]
     pub(crate) file: Option<PathBuf>,
 
-    /// The filter, joined with blanks, behind -- if it begins with a hyphen; without any, every packet is kept
+    /// The filter, joined with blanks, after -- if it begins with a hyphen; without any, every packet is kept
     #[arg(id = "words", value_name = "EXPR")]
     pub(crate) words: Vec<String>,
 }

@@ -23,7 +23,7 @@ use crate::print::print_bytes_on;
 
 /// Runs an expression on every packet.
 pub(super) fn expression(args: &Eval, text: &str, asked: &Asked<'_>) -> Result<ExitCode, Failure> {
-    // What no link type can make right is told before the file is opened.
+    // Syntax errors are reported before the file is opened.
     weir_pcap_filter::parse(text).map_err(|fault| Failure::Script(vec![fault]))?;
     let mut compile = |link_type| asked.ready(text, link_type, args.engine);
     let filters = match args.given.link_type {

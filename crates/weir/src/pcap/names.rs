@@ -1,7 +1,7 @@
 //! Names in packet filters: the system's databases as files, and its resolver for hosts.
 //!
 //! The files are those of hosts(5), networks(5), services(5), protocols(5) and ethers(5): a line an entry, fields between
-//! blanks, comments behind `#`. Lines that are none are passed over, as the C library does. A file is read when a name is first asked of it; one that
+//! blanks, comments after `#`. Lines that are none are passed over, as the C library does. A file is read when a name is first asked of it; one that
 //! the user named has to be there.
 
 use std::cell::OnceCell;

@@ -53,7 +53,7 @@ const ETHERNET: i32 = 1;
 const RAW: i32 = 12;
 const SLL2: i32 = 276;
 
-/// IPv4 with a body of so many bytes, IPv6, and one byte that is the beginning of neither, behind the header that `link`
+/// IPv4 with a body of so many bytes, IPv6, and one byte that is the beginning of neither, after the header that `link`
 /// has for an EtherType.
 fn packets(link: fn(u16) -> Vec<u8>) -> Vec<Packet> {
     let packet = |kind: u16, first: u8, bytes: usize| {
@@ -143,7 +143,7 @@ fn what_is_refused_is_told_with_its_place() {
 #[test]
 fn wrong_usage_exits_2() {
     check(&["check", "-y", "nosuch", "ip"], 2, "", &["no such link type; `weir pcap list` has their names"]);
-    check(&["check", "--mode", "scoped", "ip"], 2, "", &["--mode scoped is not there yet"]);
+    check(&["check", "--mode", "scoped", "ip"], 2, "", &["--mode scoped is not supported yet"]);
     check(&["check", "--mode", "other", "ip"], 2, "", &["[possible values: compat]"]);
     check(&["check", "--netmask", "24", "ip"], 2, "", &["invalid value '24'"]);
     check(&["eval", "ip"], 2, "", &["--read <FILE>"]);
@@ -241,7 +241,7 @@ fn values_come_before_more_is_waited_for() {
     drop(input);
     output.read_line(&mut lines).unwrap();
     assert_eq!(lines, "262144\n0\n");
-    // Whoever has read enough goes; that is no fault.
+    // A reader that closes the pipe early is no fault.
     drop(output);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -42,7 +42,7 @@ const _: () = assert!(FIELDS_BYTES == 8 * 16 && size_of::<Frame>() == FRAME_FLOA
 pub(crate) unsafe fn classify(code: *const u8, data: u64, end: u64, len: u64, wire_len: u64) -> u64 {
     let r0;
     // SAFETY: the stack pointer is aligned here as for a call, and still so below a frame; it comes back as it was. What the
-    // program may change is told; the rest is the caller's promise.
+    // program may change is declared; the rest is the caller's promise.
     unsafe {
         asm!(
             "sub rsp, {frame_bytes}",

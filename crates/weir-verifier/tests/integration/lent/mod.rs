@@ -257,7 +257,7 @@ pub(crate) const CLASSIFIER: &[(&str, &str)] = &[
         r4 += 18; if r8 >= r4 goto +1; no: exit; r0 = *(u16 *)(r5 + 16); exit"),
     (OF_SK_BUFF, "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto no; r5 = *(u8 *)(r7 + 14); r5 &= 15; r5 <<= 2; r5 += 14; r6 = r7; r6 += r5
         r4 = r6; r4 += 4; if r4 > r8 goto no; r0 = *(u16 *)(r6 + 2); no: exit"),
-    // And behind another that stands there, and back in front of it.
+    // And after another that stands there, and back in front of it.
     (OF_SK_BUFF, "r4 = r7; r4 += 34; r0 = 0; if r4 > r8 goto no; r5 = *(u8 *)(r7 + 14); r5 &= 15; r5 <<= 2; r6 = r7; r6 += r5; r4 = r6
         r4 += 34; if r4 > r8 goto no; r5 = *(u8 *)(r6 + 26); r5 >>= 4; r5 <<= 2; r6 += r5; r4 = r6; r4 += 40; if r4 > r8 goto no
         r0 = *(u32 *)(r6 + 36); r2 = *(u8 *)(r7 + 33); r0 += r2; no: exit"),

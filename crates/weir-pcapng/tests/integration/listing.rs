@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use weir_pcapng::{Error, Event, Interface, Limits, Packet, Reader, Statistics};
 
 /// All that the reader says, with default limits.
-pub(crate) fn told(bytes: &[u8]) -> Vec<String> {
-    told_of(bytes, Limits::default())
+pub(crate) fn listed(bytes: &[u8]) -> Vec<String> {
+    listed_of(bytes, Limits::default())
 }
 
 /// The same of anything that is read, with limits. Asked once more after an error, the reader has nothing.
-pub(crate) fn told_of(input: impl Read, limits: Limits) -> Vec<String> {
+pub(crate) fn listed_of(input: impl Read, limits: Limits) -> Vec<String> {
     let mut lines = Vec::new();
     let mut reader = match Reader::with_limits(input, limits) {
         Ok(reader) => reader,
