@@ -43,7 +43,10 @@ impl Mapping {
         let bytes = stat.st_size as u64;
         // A page that is not there yet would be allocated when it is touched; where no memory is left, that is SIGBUS.
         if (stat.st_blocks as u64).saturating_mul(512) < bytes {
-            return Err(format!("only {} blocks of the segment's {bytes} bytes are allocated", stat.st_blocks));
+            return Err(format!(
+                "only {} blocks of the segment's {bytes} bytes are allocated",
+                stat.st_blocks
+            ));
         }
         if bytes == 0 {
             return Err("the segment's file is empty".to_owned());

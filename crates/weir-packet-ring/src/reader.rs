@@ -99,6 +99,11 @@ impl Drained {
         Some(Packet { meta, dropped: (hash >> 32) as u32, bytes: &self.bytes[from..from + captured] })
     }
 
+    /// Bytes that are left, of records that were not looked at.
+    pub fn left(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
     /// The ring held what no writer writes. Packets before that were given.
     pub fn is_corrupt(&self) -> bool {
         self.is_corrupt
@@ -107,7 +112,7 @@ impl Drained {
     /// Where the next record is, with its size and flags; it is whole, and its lengths agree.
     fn find(&mut self) -> Option<(usize, (usize, Flags))> {
         while !self.is_corrupt {
-            let left = self.bytes.len() - self.at;
+            let left = self.left();
             if left < 8 {
                 return None;
             }

@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::layout::{self, Layout, header, ring};
-use crate::limits::{
-    CAPTURED_BYTES_MAX, PROGRAM_INSNS_MAX, RING_BYTES_MAX, RING_BYTES_MIN, RINGS_MAX,
-};
+use crate::limits::{CAPTURED_BYTES_MAX, PROGRAM_INSNS_MAX, RING_BYTES_MAX, RING_BYTES_MIN, RINGS_MAX};
 use crate::mapping::Mapping;
 use crate::reader::Reader;
 use crate::writer::Writer;
@@ -150,7 +148,9 @@ impl Segment {
             return Err(Fault(format!("the segment needs {} bytes, and its file has {bytes}", layout.bytes)));
         }
         let plan = Plan {
-            rings: (0..rings).map(|index| spec_of(get(header::SPECS + 8 * index))).collect::<Result<_, _>>()?,
+            rings: (0..rings)
+                .map(|index| spec_of(get(header::SPECS + 8 * index)))
+                .collect::<Result<_, _>>()?,
             ring_bytes,
             program: (0..insns).map(|index| get(layout.program + 8 * index).to_le_bytes()).collect(),
             snaplen: snaplen as u32,

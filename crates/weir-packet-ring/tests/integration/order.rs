@@ -113,8 +113,7 @@ fn two_threads_agree_on_every_packet_over_many_laps() {
                 assert_eq!(packet.meta, meta(number));
                 assert!(packet.bytes.iter().copied().eq(contents(number, packet.bytes.len())));
                 assert!(last < Some(number));
-                (written, dropped, last) =
-                    (written + 1, dropped + u64::from(packet.dropped), Some(number));
+                (written, dropped, last) = (written + 1, dropped + u64::from(packet.dropped), Some(number));
             }
             assert!(!drained.is_corrupt());
             if !more && was_done {
