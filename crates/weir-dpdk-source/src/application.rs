@@ -70,6 +70,13 @@ impl Application {
         Ok(Application { telemetry, version, pid })
     }
 
+    /// The folder that an application of this prefix has made for itself, if there is one.
+    pub fn folder(prefix: &str) -> Option<PathBuf> {
+        let looked = places(prefix, env::var_os("XDG_RUNTIME_DIR"), Uid::current());
+        let mut folders = looked.iter().filter_map(|socket| socket.parent());
+        folders.find(|folder| folder.exists()).map(Path::to_owned)
+    }
+
     /// What the plugin says of itself.
     ///
     /// # Errors
@@ -108,7 +115,12 @@ impl Application {
     fn port(&self, number: u16) -> Result<Port, Error> {
         let command = format!("/ethdev/info,{number}");
         let info = self.telemetry.ask(&command)?;
-        let queues = |name: &str| info[name].as_u64().and_then(|count| u16::try_from(count).ok());
+        // Before it is configured, a port says how many queues it could have.
+        let is_configured = info["dev_configured"].as_u64() != Some(0);
+        let queues = |name: &str| {
+            let count = info[name].as_u64().and_then(|count| u16::try_from(count).ok());
+            count.map(|count| if is_configured { count } else { 0 })
+        };
         let (Some(name), Some(rx_queues), Some(tx_queues)) =
             (info["name"].as_str(), queues("nb_rx_queues"), queues("nb_tx_queues"))
         else {
