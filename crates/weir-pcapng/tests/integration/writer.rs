@@ -3,7 +3,10 @@
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use testkit::pcapng::{self, Rules};
 use testkit::random::Source;
+use testkit::skip::skip;
+use testkit::{paths, wireshark};
 use weir_pcapng::{
     Address, Direction, Event, Filter, Hash, HashAlgorithm, Interface, NewPacket, PacketFlags, PacketOptions,
     Reader, Reception, Section, Server, Speed, Statistics, Verdict, WriteError, Writer, secrets,
@@ -34,8 +37,8 @@ fn by_hand(snaplen: u32) -> File {
     File::new(Order::Little).section(&[]).interface(1, snaplen, &[(9, vec![9])])
 }
 
-#[test]
-fn every_option_has_the_bytes_of_the_draft() {
+/// A file in which every option of sections, interfaces, packets and statistics is.
+fn everything(time: u64) -> Vec<u8> {
     let section = Section {
         hardware: text("x86-64"),
         os: text("Linux 6.1"),
@@ -77,7 +80,6 @@ fn every_option_has_the_bytes_of_the_draft() {
         comments: &["d"],
         more: None,
     };
-    let time = 1_700_000_000_000_000_009;
     writer.packet(&NewPacket { interface: id, time, wire_len: 60, bytes: &[1, 2, 3], options }).unwrap();
     let statistics = Statistics {
         time: Some(time),
@@ -92,7 +94,13 @@ fn every_option_has_the_bytes_of_the_draft() {
     };
     writer.statistics(id, &statistics).unwrap();
     writer.flush().unwrap();
+    writer.into_output()
+}
 
+#[test]
+fn every_option_has_the_bytes_of_the_draft() {
+    let time = 1_700_000_000_000_000_009;
+    let file = everything(time);
     let order = Order::Little;
     let t = |code: u16, text: &str| (code, text.as_bytes().to_vec());
     let n = |code: u16, number: u64| (code, File::value(order, number));
@@ -138,7 +146,31 @@ fn every_option_has_the_bytes_of_the_draft() {
             time,
             &[(2, ticks(time - 2)), (3, ticks(time)), n(4, 4), n(5, 5), n(6, 6), n(7, 7), n(8, 8), t(1, "e")],
         );
-    assert_eq!(writer.output(), &expected.bytes);
+    assert_eq!(file, expected.bytes);
+}
+
+#[test]
+fn what_is_written_keeps_every_rule_and_wireshark_reads_it_without_a_warning() {
+    let file = everything(1_700_000_000_000_000_009);
+    pcapng::assert_holds(&file, Rules::default());
+    let mut source = Source::new(6);
+    for _ in 0..100 {
+        pcapng::assert_holds(&written_again(&random_file(&mut source)), Rules::default());
+    }
+    let folder = paths::fresh("pcapng", "everything");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("file");
+    std::fs::write(&path, file).unwrap();
+    let fields = ["frame.packet_flags_direction", "frame.interface_queue", "frame.packet_id", "frame.len"];
+    let (Some(infos), Some(packets)) = (wireshark::capinfos(&path), wireshark::tshark(&path, &fields)) else {
+        return skip("pcapng-wireshark", "tshark is not installed");
+    };
+    for said in
+        ["x86-64", "Linux 6.1", "weir", "Name = eth0", "Time resolution = 0x09", "Filter string = tcp"]
+    {
+        assert!(infos.contains(said), "{said} is not in:\n{infos}");
+    }
+    assert_eq!(packets, ["0x00000002\t9\t8\t60"]);
 }
 
 #[test]
@@ -196,49 +228,53 @@ fn names_and_secrets_have_the_bytes_of_the_draft() {
     assert_eq!(file, expected.bytes);
 }
 
-/// What a file says when it is read, each event as text. Random options of random packets are among it.
 #[test]
 fn what_is_read_and_written_again_is_the_same() {
     let mut source = Source::new(5);
     for _ in 0..300 {
         let file = random_file(&mut source);
-        let mut reader = Reader::new(&file[..]).unwrap();
-        let mut writer: Option<Writer<Vec<u8>>> = None;
-        let mut ids = Vec::new();
-        while let Some(event) = reader.next().unwrap() {
-            match event {
-                Event::Section(section) => writer = Some(Writer::new(Vec::new(), section).unwrap()),
-                Event::Interface(_, interface) => {
-                    ids.push(writer.as_mut().unwrap().interface(interface).unwrap())
-                }
-                Event::Packet(packet) => {
-                    let options = PacketOptions {
-                        flags: packet.fields.flags(),
-                        drop_count: packet.fields.drop_count(),
-                        packet_id: packet.fields.packet_id(),
-                        queue: packet.fields.queue(),
-                        more: Some(packet.fields),
-                        ..PacketOptions::default()
-                    };
-                    let packet = NewPacket {
-                        interface: ids[packet.interface.index()],
-                        time: packet.time.unwrap(),
-                        wire_len: packet.wire_len,
-                        bytes: packet.bytes,
-                        options,
-                    };
-                    writer.as_mut().unwrap().packet(&packet).unwrap();
-                }
-                Event::Statistics(id, statistics) => {
-                    writer.as_mut().unwrap().statistics(ids[id.index()], statistics).unwrap();
-                }
-                event => panic!("nobody wrote this: {event:?}"),
-            }
-        }
-        let mut writer = writer.unwrap();
-        writer.flush().unwrap();
-        assert_eq!(listed(writer.output()), listed(&file));
+        assert_eq!(listed(&written_again(&file)), listed(&file));
     }
+}
+
+/// Every event of a file, given to a writer.
+fn written_again(file: &[u8]) -> Vec<u8> {
+    let mut reader = Reader::new(file).unwrap();
+    let mut writer: Option<Writer<Vec<u8>>> = None;
+    let mut ids = Vec::new();
+    while let Some(event) = reader.next().unwrap() {
+        match event {
+            Event::Section(section) => writer = Some(Writer::new(Vec::new(), section).unwrap()),
+            Event::Interface(_, interface) => {
+                ids.push(writer.as_mut().unwrap().interface(interface).unwrap())
+            }
+            Event::Packet(packet) => {
+                let options = PacketOptions {
+                    flags: packet.fields.flags(),
+                    drop_count: packet.fields.drop_count(),
+                    packet_id: packet.fields.packet_id(),
+                    queue: packet.fields.queue(),
+                    more: Some(packet.fields),
+                    ..PacketOptions::default()
+                };
+                let packet = NewPacket {
+                    interface: ids[packet.interface.index()],
+                    time: packet.time.unwrap(),
+                    wire_len: packet.wire_len,
+                    bytes: packet.bytes,
+                    options,
+                };
+                writer.as_mut().unwrap().packet(&packet).unwrap();
+            }
+            Event::Statistics(id, statistics) => {
+                writer.as_mut().unwrap().statistics(ids[id.index()], statistics).unwrap();
+            }
+            event => panic!("nobody wrote this: {event:?}"),
+        }
+    }
+    let mut writer = writer.unwrap();
+    writer.flush().unwrap();
+    writer.into_output()
 }
 
 /// By hand, and big endian: what comes out is not what went in because both make the same mistake.
@@ -267,7 +303,7 @@ fn random_file(source: &mut Source) -> Vec<u8> {
         };
         add(50, 2, vec![0, 0, 0x02, 0x05]);
         add(50, 3, vec![5, 1, 2, 3, 4]);
-        add(30, 3, vec![9, 1]);
+        add(30, 3, vec![2, 9, 8, 7, 6]);
         add(50, 4, File::value(order, 1 << 33));
         add(50, 5, File::value(order, 77));
         add(50, 6, vec![0, 0, 0, 3]);
