@@ -47,6 +47,14 @@ pub fn list() -> io::Result<Vec<Listed>> {
     Ok(listed)
 }
 
+/// The link type of packets of an interface: LINKTYPE_ of a file.
+///
+/// # Errors
+/// If there is no such interface.
+pub fn link_type(name: &str) -> Result<u16, Error> {
+    Ok(Device::of(name)?.link_type())
+}
+
 /// An interface that is to be captured.
 pub(super) struct Device {
     pub(super) name: String,
