@@ -164,7 +164,7 @@ pub(crate) enum Mode {
 }
 
 /// The second is known by name, so that it can be refused by name.
-fn mode() -> impl TypedValueParser<Value = Mode> {
+pub(super) fn mode() -> impl TypedValueParser<Value = Mode> {
     let compat = PossibleValue::new("compat").help("As libpcap has them");
     let scoped = PossibleValue::new("scoped").hide(true);
     let parser = PossibleValuesParser::from([compat, scoped]);

@@ -20,7 +20,7 @@ use crate::filter::segment;
 use crate::pcap::refused;
 
 /// A classifier that is ready to run.
-pub(super) enum Ready {
+pub(crate) enum Ready {
     Native(LocalProgram),
     Threaded(Threaded<Arc<Segment>>),
     /// What the threaded interpreter has not.
@@ -28,7 +28,7 @@ pub(super) enum Ready {
 }
 
 impl Ready {
-    pub(super) fn of(program: Program, engine: Engine) -> Result<Ready, Failure> {
+    pub(crate) fn of(program: Program, engine: Engine) -> Result<Ready, Failure> {
         let (file, verified) = verified(program)?;
         let segment = Arc::new(segment(&file)?);
         Ok(match engine {
@@ -46,7 +46,7 @@ impl Ready {
     }
 
     /// What it returns for a packet, of which `bytes` were captured and `wire_bytes` were on the wire.
-    pub(super) fn run(&self, bytes: &[u8], wire_bytes: u32) -> Result<u32, Failure> {
+    pub(crate) fn run(&self, bytes: &[u8], wire_bytes: u32) -> Result<u32, Failure> {
         match self {
             Ready::Native(program) => Ok(program.classify(bytes, wire_bytes, PacketFields::NONE)),
             Ready::Threaded(threaded) => Ok(threaded.classify(bytes, wire_bytes)),
