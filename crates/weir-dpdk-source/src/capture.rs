@@ -165,6 +165,15 @@ impl Capture {
     }
 }
 
+impl Drop for Capture {
+    fn drop(&mut self) {
+        if self.state == State::Running {
+            // What is not freed now is when this process has ended: the plugin sees that.
+            let _ = self.stop();
+        }
+    }
+}
+
 /// One for each queue, with the index of its port.
 fn rings(ports: &[Port], directions: &[Direction]) -> Vec<(usize, RingSpec)> {
     let mut rings = Vec::new();

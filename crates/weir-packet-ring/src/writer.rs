@@ -13,10 +13,15 @@ use crate::mapping::Mapping;
 use crate::record::{Meta, bytes_of, skip, words_of};
 use crate::segment::Counters;
 
+/// Words of a line of the cache.
+const LINE_WORDS: usize = 8;
+
 /// The writing end of a ring.
 #[derive(Debug)]
 pub struct Writer {
     mapping: Arc<Mapping>,
+    /// The ring's first line, which the writer alone changes.
+    line: *mut [AtomicU64; LINE_WORDS],
     page: u64,
     data: *mut u8,
     bytes: u64,
@@ -27,14 +32,15 @@ pub struct Writer {
     dropped_since: u32,
 }
 
-// SAFETY: the pointer is into the mapping, which the writer holds and any thread may use.
+// SAFETY: the pointers are into the mapping, which the writer holds and any thread may use.
 unsafe impl Send for Writer {}
 
 impl Writer {
     pub(crate) fn new(mapping: Arc<Mapping>, page: u64, bytes: u64) -> Writer {
         let data = mapping.at(page + PAGE, bytes);
+        let line = mapping.at(page, size_of::<[AtomicU64; LINE_WORDS]>() as u64).cast();
         let counters = Counters::default();
-        Writer { mapping, page, data, bytes, head: 0, tail: 0, counters, dropped_since: 0 }
+        Writer { mapping, line, page, data, bytes, head: 0, tail: 0, counters, dropped_since: 0 }
     }
 
     /// Writes a packet of which `captured` are the bytes that are kept. False: there was no room, and it is counted as dropped.
@@ -78,12 +84,15 @@ impl Writer {
     pub fn publish(&mut self, received: u64, filtered: u64) {
         self.counters.received += received;
         self.counters.filtered += filtered;
-        let put = |at, word: u64| self.word(at).store(word, Ordering::Relaxed);
+        // SAFETY: the words are in the mapping, as `new` has checked, and aligned, since a page begins with them; the mapping lives as
+        // long as `self`, and is accessed by atomics alone.
+        let line = unsafe { &*self.line };
+        let put = |at: u64, word: u64| line[at as usize / 8].store(word, Ordering::Relaxed);
         put(ring::RECEIVED, self.counters.received);
         put(ring::FILTERED, self.counters.filtered);
         put(ring::WRITTEN, self.counters.written);
         put(ring::DROPPED, self.counters.dropped);
-        self.word(ring::HEAD).store(self.head, Ordering::Release);
+        line[ring::HEAD as usize / 8].store(self.head, Ordering::Release);
     }
 
     /// Counts packets that were received and not looked at: they are dropped ones. To be published.
@@ -108,12 +117,8 @@ impl Writer {
     /// There is room for so many bytes by what the reader says now.
     #[cold]
     fn look_again(&mut self, needed: u64) -> bool {
-        self.tail = self.word(ring::TAIL).load(Ordering::Acquire);
+        self.tail = self.mapping.word(self.page + ring::TAIL).load(Ordering::Acquire);
         needed <= self.free()
     }
 
-    #[inline]
-    fn word(&self, at: u64) -> &AtomicU64 {
-        self.mapping.word(self.page + at)
-    }
 }

@@ -76,6 +76,9 @@ impl Reporter {
         let captured = format!("{}: {} captured", printable(&tally.name), tally.kept);
         let filtered = match tally.rejected {
             Some(rejected) => format!(", {rejected} filtered"),
+            None if let (Some(received), Some(accepted)) = (tally.counts.received, tally.counts.accepted) => {
+                format!(", {} filtered", received.saturating_sub(accepted))
+            }
             // The kernel does not count what a filter rejects.
             None if self.in_kernel.contains(&tally.name) => ", the kernel filtered".to_owned(),
             None => String::new(),
