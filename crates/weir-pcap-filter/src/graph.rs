@@ -202,7 +202,7 @@ impl Graph {
             return false;
         }
         match self.values.get(value) {
-            Value::Const(_) | Value::Len => false,
+            Value::Const(_) | Value::Set(_) | Value::Len => false,
             Value::Negate(inner) => self.may_reject(*inner),
             Value::Binary { operator, left, right, .. } => {
                 matches!(operator, crate::ast::Operator::Div | crate::ast::Operator::Mod)

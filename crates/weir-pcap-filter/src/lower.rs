@@ -11,6 +11,7 @@ mod linktype;
 mod offsets;
 mod port;
 mod proto;
+mod sets;
 mod special;
 mod wlan;
 
@@ -34,13 +35,16 @@ pub(crate) struct Lowered {
     pub(crate) guard: Option<Pred>,
     /// libpcap does not optimise this one.
     pub(crate) is_verbatim: bool,
+    /// Values are compared with sets.
+    pub(crate) has_sets: bool,
 }
 
-/// Gives `expr` its meaning on packets of `options.link_type`.
+/// Gives `expr` its meaning on packets of `options.link_type`. `sets_allowed`: many alternatives may become a set.
 pub(crate) fn lower(
     expr: Option<&Expr>,
     options: &Options,
     names: &dyn Names,
+    sets_allowed: bool,
 ) -> Result<Lowered, Diagnostic> {
     let mut values = Values::default();
     let offsets = Offsets::of(options.link_type, &mut values).ok_or_else(|| {
@@ -48,12 +52,21 @@ pub(crate) fn lower(
         Diagnostic::error(Span::new(0, 0), message)
             .with_hint("link types are named with -y, such as EN10MB or LINUX_SLL2")
     })?;
-    let mut lower = Lower { values, offsets, options, names, span: Span::new(0, 0), is_verbatim: false };
+    let mut lower = Lower {
+        values,
+        offsets,
+        options,
+        names,
+        span: Span::new(0, 0),
+        is_verbatim: false,
+        sets_allowed,
+        has_sets: false,
+    };
     let pred = expr.map(|expr| lower.expr(expr)).transpose()?;
     let lengths = lower.offsets.lengths();
     let is_verbatim = lower.is_verbatim || lower.offsets.is_verbatim();
     let guard = pred.is_some().then(|| lower.guard()).flatten();
-    Ok(Lowered { values: lower.values, pred, lengths, guard, is_verbatim })
+    Ok(Lowered { values: lower.values, pred, lengths, guard, is_verbatim, has_sets: lower.has_sets })
 }
 
 struct Lower<'a> {
@@ -64,6 +77,8 @@ struct Lower<'a> {
     /// Of the term at hand, for messages.
     span: Span,
     is_verbatim: bool,
+    sets_allowed: bool,
+    has_sets: bool,
 }
 
 type Lowering = Result<Pred, Diagnostic>;
@@ -71,10 +86,8 @@ type Lowering = Result<Pred, Diagnostic>;
 impl Lower<'_> {
     fn expr(&mut self, expr: &Expr) -> Lowering {
         Ok(match expr {
-            Expr::And(parts) => {
-                Pred::And(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?)
-            }
-            Expr::Or(parts) => Pred::Or(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?),
+            Expr::And(parts) => Pred::And(self.parts(parts, true)?),
+            Expr::Or(parts) => Pred::Or(self.parts(parts, false)?),
             Expr::Not(inner) => self.expr(inner)?.not(),
             Expr::Term(term, span) => {
                 self.span = *span;
@@ -169,6 +182,12 @@ impl Lower<'_> {
     fn test(&mut self, comparison: Comparison, left: ValueId, number: u32) -> Pred {
         let right = self.values.number(number);
         Pred::Test(Test { comparison, left, right, by_register: false })
+    }
+
+    /// `base[offset]` equals `right`, which may be a set.
+    fn equal_value(&mut self, base: Base, offset: u32, width: Width, right: ValueId) -> Pred {
+        let left = self.load(base, offset, width);
+        Pred::Test(Test { comparison: Comparison::Eq, left, right, by_register: false })
     }
 
     /// Holds never; its contrary, always.

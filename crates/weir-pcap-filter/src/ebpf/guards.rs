@@ -73,7 +73,7 @@ fn reads_afresh(graph: &Graph, id: ValueId) -> u32 {
         Value::Binary { left, right, .. } => reads(graph, left).max(reads(graph, right)),
         Value::Negate(inner) => reads(graph, inner),
         Value::If { test, .. } => reads(graph, test.left).max(reads(graph, test.right)),
-        Value::Const(_) | Value::Len | Value::Metadata(_) => 0,
+        Value::Const(_) | Value::Set(_) | Value::Len | Value::Metadata(_) => 0,
     }
 }
 
