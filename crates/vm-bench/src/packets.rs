@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use testkit::libpcap::{Libpcap, NETMASK_UNKNOWN};
 use weir_ebpf::Program;
 use weir_jit::compile as to_machine_code;
-use weir_pcap_filter::{LinkType, NoNames, Options, SNAPLEN_DEFAULT};
+use weir_pcap_filter::{LinkType, Mode, NoNames, Options, SNAPLEN_DEFAULT};
 use weir_rt::local::{self, LocalProgram};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Limits, VerifiedProgram};
@@ -56,9 +56,10 @@ pub fn hosts(count: u32) -> String {
     (0..count).map(host).collect::<Vec<_>>().join(" or ")
 }
 
-/// weir's program of an expression.
+/// weir's program of an expression, with libpcap's meaning.
 pub fn weirs(text: &str) -> Result<Program> {
-    let options = Options { link_type: LinkType::EN10MB, snaplen: SNAPLEN_DEFAULT, netmask: None };
+    let options =
+        Options { link_type: LinkType::EN10MB, snaplen: SNAPLEN_DEFAULT, netmask: None, mode: Mode::Compat };
     let filter = weir_pcap_filter::compile(text, &options, &NoNames);
     let filter = filter.map_err(|faults| anyhow!("{text}: {faults:?}"))?;
     filter.program("filter").context("the program does not fit")

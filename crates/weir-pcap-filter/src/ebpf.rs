@@ -15,6 +15,7 @@
 
 mod assemble;
 mod guards;
+mod upper;
 mod value;
 
 use std::collections::HashMap;
@@ -74,15 +75,9 @@ impl<'a> Emitter<'a> {
     }
 
     fn begin(&mut self) {
-        use weir_ebpf::context::field_named;
-        let offset = |name| {
-            let field = field_named(ProgramKind::Classifier, name);
-            // SANITY: both are fields of the kind.
-            field.expect("a field").offset as i16
-        };
         self.code.copy64(6, 1);
-        self.code.load(2, 7, 6, offset("data"));
-        self.code.load(2, 8, 6, offset("data_end"));
+        self.code.load(2, 7, 6, context_offset("data"));
+        self.code.load(2, 8, 6, context_offset("data_end"));
         if !self.kept.is_empty() {
             self.code.set(0, 0);
             (0..self.kept.len()).for_each(|slot| self.code.store(slot, 0));
@@ -90,11 +85,14 @@ impl<'a> Emitter<'a> {
     }
 
     fn node(&mut self, index: usize, next: Option<Target>) -> Result<(), TooLong> {
-        let Node { forced, condition, yes, no } = &self.graph.nodes[index];
+        let Node { forced, condition, yes, no, missing } = &self.graph.nodes[index];
         self.code.place(Label::of(Target::Node(index)));
         self.pointer = None;
-        let check = self.guards.check(index);
-        if let Some(bytes) = check {
+        if let Some(bytes) = self.guards.check(index) {
+            self.code.need_or(7, bytes, Label::of(Target::Reject));
+        }
+        self.code.missing = (*missing != Target::Reject).then_some(Label::of(*missing));
+        if let Some(bytes) = self.guards.check_of_reads(index) {
             self.code.need(7, bytes);
         }
         for value in forced {
@@ -193,4 +191,11 @@ impl<'a> Emitter<'a> {
         self.code.exit();
         self.code.finish()
     }
+}
+
+/// Where the context has a field.
+fn context_offset(name: &str) -> i16 {
+    let field = weir_ebpf::context::field_named(ProgramKind::Classifier, name);
+    // SANITY: all that are asked for are fields of the kind.
+    field.expect("a field").offset as i16
 }

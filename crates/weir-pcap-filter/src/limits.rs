@@ -17,6 +17,18 @@ pub(crate) const PASSES_MAX: usize = 100;
 /// Headers that a chain is followed through. Each is 8 bytes or more, or leads back.
 pub(crate) const CHAIN_STEPS_MAX: u32 = 10_000;
 
+/// Extension headers of IPv6 that are followed to the header after them.
+pub(crate) const EXTENSIONS_MAX: u32 = 8;
+
+/// Places that the headers may be at, by which alternatives hold, for what is joined with these by `and`.
+pub(crate) const ALTERNATIVES_MAX: usize = 64;
+
+/// Tests that are written once more for another place of the headers.
+pub(crate) const REPEATED_TESTS_MAX: usize = 100_000;
+
+/// No packet is as long. (The limit of weir's engines is the same.)
+pub(crate) const PACKET_BYTES_MAX: u32 = 1 << 28;
+
 /// A filter has more instructions, or deeper numbers, than its target takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooLong {

@@ -20,7 +20,7 @@ fn is_alone(values: &Values, pred: &Pred, compared: &mut HashMap<ValueId, Option
             *compared.entry(*left).or_insert(set) == set
         }
         Pred::And(parts) | Pred::Or(parts) => parts.iter().all(|part| is_alone(values, part, compared)),
-        Pred::Not(inner) => is_alone(values, inner, compared),
+        Pred::Not(inner) | Pred::Fails(inner) => is_alone(values, inner, compared),
         Pred::Chain(_) | Pred::Need(_) => true,
     }
 }
@@ -33,8 +33,7 @@ impl Graph {
             let Condition::Test(test) = graph.nodes[index].condition else { continue };
             let Value::Set(numbers) = graph.values.get(test.right) else { continue };
             let numbers = numbers.clone();
-            let (yes, last) = (graph.nodes[index].yes, graph.nodes[index].no);
-            let mut no = last;
+            let Node { yes, mut no, missing, .. } = graph.nodes[index];
             for (at, number) in numbers.iter().enumerate().rev() {
                 let right = graph.values.number(*number);
                 let condition = Condition::Test(Test { right, ..test });
@@ -42,7 +41,7 @@ impl Graph {
                     graph.nodes[index].condition = condition;
                     graph.nodes[index].no = no;
                 } else {
-                    graph.nodes.push(Node { forced: Vec::new(), condition, yes, no });
+                    graph.nodes.push(Node { forced: Vec::new(), condition, yes, no, missing });
                     no = Target::Node(graph.nodes.len() - 1);
                 }
             }

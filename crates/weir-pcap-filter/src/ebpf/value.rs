@@ -31,6 +31,8 @@ impl Emitter<'_> {
             Value::Len => self.code.load(2, 0, 6, 0),
             // Captured packets have none. What follows is never reached, and is left out.
             Value::Metadata(_) => self.code.jump(Label::of(Target::Reject)),
+            Value::Context(field) => self.code.load(2, 0, 6, super::context_offset(field.name())),
+            Value::Upper(upper) => self.upper(upper)?,
             Value::Load { .. } => {
                 self.raw_load(id)?;
                 self.code.exchange_bytes(id_width(&self.graph.values, id), 0);

@@ -4,7 +4,7 @@
 //! listed in it. libpcap's optimiser brings the tests of one value together; what it leaves is what the set gives, as long as nothing
 //! else in the expression tests these values ([`Sets`](super::Sets)).
 
-use weir_source::Span;
+use weir_source::{Diagnostic, Span};
 
 use super::{Lower, Lowering};
 use crate::ast::{Direction, Expr, Id, Kind, Qualifiers, Term};
@@ -16,61 +16,60 @@ use crate::protocol::Protocol;
 struct Run<'e> {
     qualifiers: Qualifiers,
     members: &'e [Expr],
-    /// They are excluded: `not host A and not host B`.
-    is_negated: bool,
 }
 
 impl Lower<'_> {
     /// Alternatives, or conditions; runs become one each.
-    pub(super) fn parts(
-        &mut self,
-        parts: &[Expr],
-        is_negated: bool,
-    ) -> Result<Vec<Pred>, weir_source::Diagnostic> {
+    pub(super) fn parts(&mut self, parts: &[Expr], is_negated: bool) -> Result<Vec<Pred>, Diagnostic> {
         let mut preds = Vec::with_capacity(parts.len());
-        let mut at = 0;
-        while let Some(part) = parts.get(at) {
-            let run = self.sets_allowed.then(|| Run::of(&parts[at..], is_negated)).flatten();
-            match run {
-                Some(run) => {
-                    preds.push(self.run(&run)?);
-                    at += run.members.len();
+        let mut rest = parts;
+        while let Some((part, others)) = rest.split_first() {
+            match self.run(rest, is_negated) {
+                Some((count, pred)) => {
+                    preds.push(pred?);
+                    rest = &rest[count..];
                 }
                 None => {
                     preds.push(self.expr(part)?);
-                    at += 1;
+                    rest = others;
                 }
             }
         }
         Ok(preds)
     }
 
-    fn run(&mut self, run: &Run<'_>) -> Lowering {
-        let members = run.members.iter().filter_map(|member| member_of(member, run.is_negated));
-        let mut numbers: Vec<u32> = members.clone().map(|(_, number, _)| number).collect();
+    /// How many of `parts` are a run that they begin with, and what it means.
+    pub(super) fn run(&mut self, parts: &[Expr], is_negated: bool) -> Option<(usize, Lowering)> {
+        let run = self.sets_allowed.then(|| Run::of(parts, is_negated)).flatten()?;
+        let mut numbers = Vec::with_capacity(run.members.len());
+        for (at, member) in run.members.iter().enumerate() {
+            let (_, number, span) = member_of(member, is_negated)?;
+            numbers.push(number);
+            if at == 0 {
+                self.span = span;
+            }
+        }
         numbers.sort_unstable();
         numbers.dedup();
-        if let Some((_, _, span)) = members.clone().next() {
-            self.span = span;
-        }
         let set = self.values.add(Value::Set(numbers.into()));
         self.has_sets = true;
         let pred = match run.qualifiers.kind {
-            Kind::Port => self.ports_in(run.qualifiers, set)?,
-            _ => self.network_in(run.qualifiers, set)?,
+            Kind::Port => self.ports_in(run.qualifiers, set),
+            _ => self.network_in(run.qualifiers, set),
         };
-        Ok(if run.is_negated { pred.not() } else { pred })
+        let pred = if is_negated { pred.map(Pred::not) } else { pred };
+        Some((run.members.len(), pred))
     }
 }
 
 impl<'e> Run<'e> {
-    /// The run that `parts` begin with, if it is long enough.
+    /// The run that `parts` begin with, if it is long enough. `is_negated`: of what is excluded, `not host A and not host B`.
     fn of(parts: &'e [Expr], is_negated: bool) -> Option<Run<'e>> {
         let (qualifiers, ..) = member_of(parts.first()?, is_negated)?;
         let is_of_run =
             |part: &&Expr| member_of(part, is_negated).is_some_and(|(others, ..)| others == qualifiers);
         let count = parts.iter().take_while(is_of_run).count();
-        (count >= SET_MIN).then_some(Run { qualifiers, members: &parts[..count], is_negated })
+        (count >= SET_MIN).then_some(Run { qualifiers, members: &parts[..count] })
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) fn fold(
         | Value::Load { base: None, .. }
         | Value::HeaderLength { .. }
         | Value::Metadata(_)
+        | Value::Context(_)
+        | Value::Upper(_)
         | Value::If { .. } => id,
     };
     folded.insert(id, new);

@@ -7,7 +7,7 @@ use testkit::skip::skip;
 use testkit::socket_filter::Pair;
 use weir_cbpf::Machine;
 use weir_kernel::{Input, Maps};
-use weir_pcap_filter::{LinkType, Options, compile};
+use weir_pcap_filter::{LinkType, Mode, Options, compile};
 
 use crate::libpcap::System;
 
@@ -16,7 +16,12 @@ const DLT: i32 = 1;
 /// Expressions on Ethernet, and packets for each.
 fn cases() -> Vec<(String, weir_pcap_filter::Filter, Vec<Vec<u8>>)> {
     let mut random = Source::new(3);
-    let options = Options { link_type: LinkType::EN10MB, snaplen: 262_144, netmask: Some(0xffff_ff00) };
+    let options = Options {
+        link_type: LinkType::EN10MB,
+        snaplen: 262_144,
+        netmask: Some(0xffff_ff00),
+        mode: Mode::Compat,
+    };
     let fixed = EXPRESSIONS.iter().step_by(7).map(|text| (*text).to_owned());
     let mut texts: Vec<String> = fixed.collect();
     texts.extend((0..100).map(|_| expression(&mut random, DLT)));

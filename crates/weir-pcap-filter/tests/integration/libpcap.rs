@@ -8,7 +8,7 @@ use testkit::packets::{self, LINKS};
 use testkit::pcap_file::Packet;
 use testkit::random::Source;
 use weir_cbpf::{Insn, Machine};
-use weir_pcap_filter::{LinkType, Names, Options, Transport, compile};
+use weir_pcap_filter::{LinkType, Mode, Names, Options, Transport, compile};
 
 /// The names of the system that libpcap asks too.
 pub(crate) struct System;
@@ -75,8 +75,12 @@ impl Comparison {
             return;
         }
         self.expressions += 1;
-        let options =
-            Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
+        let options = Options {
+            link_type: LinkType(dlt as u16),
+            snaplen: 262_144,
+            netmask: Some(0xffff_ff00),
+            mode: Mode::Compat,
+        };
         let theirs = self.libpcap.compile(dlt, 262_144, text, true, 0xffff_ff00);
         let ours = compile(text, &options, &System);
         let (theirs, ours) = match (theirs, ours) {

@@ -5,3 +5,4 @@ mod kernel;
 mod language;
 mod libpcap;
 mod programs;
+mod scoped;

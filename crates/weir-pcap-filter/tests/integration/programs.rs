@@ -4,14 +4,19 @@ use testkit::expressions::{EXPRESSIONS, expression, listing};
 use testkit::packets::{self, LINKS};
 use testkit::random::Source;
 use weir_cbpf::{Machine, text};
-use weir_pcap_filter::{LinkType, Options, compile};
+use weir_pcap_filter::{LinkType, Mode, Options, compile};
 
 use crate::engines::{Ready, listing as lines_of};
 use crate::libpcap::System;
 
 /// Compares the engines on packets of a link type; how many were compared.
 fn check(dlt: i32, expression: &str, packets_each: usize, random: &mut Source) -> usize {
-    let options = Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
+    let options = Options {
+        link_type: LinkType(dlt as u16),
+        snaplen: 262_144,
+        netmask: Some(0xffff_ff00),
+        mode: Mode::Compat,
+    };
     let Ok(filter) = compile(expression, &options, &System) else { return 0 };
     let program = filter.program("filter").unwrap_or_else(|error| panic!("{dlt} `{expression}`: {error}"));
     let classic = filter.classic().map(|insns| {
