@@ -41,7 +41,10 @@ impl Filter {
             missing: None,
             entry: vec![None; graph.nodes.len()],
         };
-        emitter.begin();
+        // Scoped filters ask for values alone that were kept on every way.
+        if self.meaning.is_none() {
+            emitter.begin();
+        }
         let order = graph.order();
         for (at, index) in order.iter().enumerate() {
             let next = order.get(at + 1).map(|next| Target::Node(*next));

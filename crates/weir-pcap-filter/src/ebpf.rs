@@ -11,7 +11,9 @@
 //! begins ([`guards`]): a packet that leaves less than every way to acceptance reads is rejected at once. Other offsets are left to
 //! `LD_IND`, which checks by itself. Numbers that are compared with constants stay in the byte order of the packet.
 //!
-//! Values that are kept ([`Graph::kept`]) lie on the stack, which has zeros there at first.
+//! Values that are kept ([`Graph::kept`]) lie on the stack, which has zeros there at first in compatible filters.
+//!
+//! Where values are missing, packets are rejected, or go on where the node says ([`Node::missing`]).
 
 mod assemble;
 mod guards;
@@ -41,7 +43,8 @@ impl Filter {
         if self.graph.kept.len() >= SLOTS {
             return Err(TooLong { what: "tunnels and lengths", limit: SLOTS });
         }
-        emitter.begin();
+        // Scoped filters ask for values alone that were kept on every way.
+        emitter.begin(self.meaning.is_none());
         let order = self.graph.order();
         for (at, index) in order.iter().enumerate() {
             let next = order.get(at + 1).map(|next| Target::Node(*next));
@@ -74,11 +77,11 @@ impl<'a> Emitter<'a> {
         Emitter { graph, guards, code: Assembler::default(), kept, in_use, pointer: None }
     }
 
-    fn begin(&mut self) {
+    fn begin(&mut self, clears_kept: bool) {
         self.code.copy64(6, 1);
         self.code.load(2, 7, 6, context_offset("data"));
         self.code.load(2, 8, 6, context_offset("data_end"));
-        if !self.kept.is_empty() {
+        if clears_kept && !self.kept.is_empty() {
             self.code.set(0, 0);
             (0..self.kept.len()).for_each(|slot| self.code.store(slot, 0));
         }

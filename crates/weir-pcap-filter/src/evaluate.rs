@@ -40,7 +40,7 @@ impl Filter {
 /// `struct __sk_buff`, 0 where nothing is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Facts {
-    /// 4 (`PACKET_OUTGOING`) for what was sent.
+    /// 4 (`PACKET_OUTGOING`) for what was sent, less for what was received, and more where that is not known.
     pub packet_type: u32,
     /// Of the interface.
     pub ifindex: u32,

@@ -82,6 +82,13 @@ pub struct Upper {
     pub is_ipv6: bool,
 }
 
+impl Upper {
+    /// The end of what is read of the IP header in any case.
+    pub(crate) fn end(&self) -> u64 {
+        u64::from(self.offset) + if self.is_ipv6 { 7 } else { 10 }
+    }
+}
+
 /// The parts of the number that [`Upper`] is.
 pub mod upper {
     /// The protocol after the chain.
@@ -234,6 +241,11 @@ impl Values {
     /// How many there are: ids are below.
     pub(crate) fn count(&self) -> usize {
         self.list.len()
+    }
+
+    /// Whether there is such a value.
+    pub fn has(&self, value: &Value) -> bool {
+        self.ids.contains_key(value)
     }
 
     /// The value of an id.

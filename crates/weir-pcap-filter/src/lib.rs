@@ -92,6 +92,13 @@ pub struct Filter {
     meaning: Option<ir::Pred>,
 }
 
+impl Filter {
+    /// Whether it asks for a field of a packet's context, beside bytes and lengths.
+    pub fn asks(&self, field: ir::ContextField) -> bool {
+        self.graph.values.has(&ir::Value::Context(field))
+    }
+}
+
 /// Compiles an expression; an empty one accepts every packet.
 ///
 /// ```

@@ -100,10 +100,11 @@ fn arrive(graph: &Graph, known: &mut [Option<Known>], here: Known, mut target: T
         let node = &graph.nodes[index];
         let decided = match (node.condition, &node.forced[..]) {
             (Condition::Test(test), []) => here.decide(graph, test),
-            (Condition::Always, [value]) => here.kept.get(value).map(|is_at_hand| match is_at_hand {
-                true => Outcome::Yes,
-                false => Outcome::Missing,
-            }),
+            (Condition::Always, [value]) => match here.kept.get(value) {
+                Some(true) => Some(Outcome::Yes),
+                Some(false) => Some(Outcome::Missing),
+                None => (reads(graph, *value, false) >= here.below).then_some(Outcome::Missing),
+            },
             _ => None,
         };
         target = match decided {
@@ -192,7 +193,7 @@ fn reads(graph: &Graph, id: ValueId, is_kept: bool) -> u64 {
         Value::Binary { left, right, .. } => reads(left).max(reads(right)),
         Value::Negate(inner) => reads(inner),
         Value::If { test, .. } => reads(test.left).max(reads(test.right)),
-        Value::Upper(upper) => upper.base.map_or(0, reads),
+        Value::Upper(upper) => upper.base.map_or(upper.end(), reads),
         Value::Const(_) | Value::Set(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
     }
 }

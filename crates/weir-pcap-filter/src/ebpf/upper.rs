@@ -7,8 +7,9 @@
 
 use super::Emitter;
 use super::assemble::Label;
+use super::guards::BYTES_MAX;
 use crate::TooLong;
-use crate::ir::{Upper, upper};
+use crate::ir::{Upper, Width, upper};
 use crate::limits::EXTENSIONS_MAX;
 
 /// A bit for each kind of extension header, by its number.
@@ -144,6 +145,12 @@ impl Emitter<'_> {
 
     /// Bytes of the IP header as a number in r0.
     fn of_header(&mut self, header: Header, at: u32, bytes: u32) {
+        if header.slot.is_none() && header.offset <= BYTES_MAX - 10 {
+            // The node's check is for these too.
+            let (width, size) = if bytes == 1 { (Width::Byte, 0) } else { (Width::Half, 1) };
+            self.code.load(size, 0, 7, (header.offset + at) as i16);
+            return self.code.exchange_bytes(width, 0);
+        }
         let base = header.slot.map(|slot| {
             self.code.fetch(1, slot);
             1

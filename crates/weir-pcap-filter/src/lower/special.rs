@@ -37,7 +37,7 @@ mod pflog {
     pub(super) const OUT: u32 = 2;
 }
 
-/// Linux's `PACKET_OUTGOING`.
+/// Linux's `PACKET_OUTGOING`. What was received has a lower type, and what goes from one part of the kernel to another a higher one.
 const OUTGOING: u32 = 4;
 
 impl Lower<'_> {
@@ -80,7 +80,10 @@ impl Lower<'_> {
             }
             _ if self.is_scoped() => {
                 let kind = self.values.add(Value::Context(ContextField::PacketType));
-                out(self.test(Comparison::Eq, kind, OUTGOING))
+                match outbound {
+                    true => self.test(Comparison::Eq, kind, OUTGOING),
+                    false => self.test(Comparison::Ge, kind, OUTGOING).not(),
+                }
             }
             _ => {
                 let kind = self.values.add(Value::Metadata(Metadata::PacketType));

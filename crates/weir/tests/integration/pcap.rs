@@ -143,8 +143,7 @@ fn what_is_refused_is_told_with_its_place() {
 #[test]
 fn wrong_usage_exits_2() {
     check(&["check", "-y", "nosuch", "ip"], 2, "", &["no such link type; `weir pcap list` has their names"]);
-    check(&["check", "--mode", "scoped", "ip"], 2, "", &["--mode scoped is not supported yet"]);
-    check(&["check", "--mode", "other", "ip"], 2, "", &["[possible values: compat]"]);
+    check(&["check", "--mode", "other", "ip"], 2, "", &["[possible values: compat, scoped]"]);
     check(&["check", "--netmask", "24", "ip"], 2, "", &["invalid value '24'"]);
     check(&["eval", "ip"], 2, "", &["--read <FILE>"]);
     check(&["eval", "-r", "x", "--cbpf", "x", "ip"], 2, "", &["cannot be used with"]);
