@@ -204,8 +204,8 @@ fn failure(error: Error, expression: Option<&Expression<'_>>) -> Failure {
             let kept = expression.and_then(Expression::failure);
             kept.unwrap_or_else(|| Failure::Refused(anyhow!("{error}")))
         }
-        Error::NoInterface { .. } => {
-            Failure::Refused(anyhow!(error).context("`ip link` lists the interfaces"))
+        error @ Error::NoInterface { .. } => {
+            Failure::Refused(anyhow!("{error}; `ip link` lists those that there are"))
         }
         error @ (Error::Interface { .. } | Error::Gone { .. } | Error::Write { .. }) => {
             Failure::Machine(anyhow!(error))
