@@ -101,7 +101,7 @@ impl Filters for &Expression<'_> {
 impl Filters for Expression<'_> {
     fn kernel(&self, link_type: u16) -> Result<Option<Program>, Refused> {
         let filter = self.keep(self.compiled(LinkType::of_file(link_type)))?;
-        if self.mentions(|term| matches!(term, Term::Vlan(_))) || filter.asks_context() {
+        if self.mentions(|term| matches!(term, Term::Vlan(_))) {
             return Ok(None);
         }
         // What is too long for the kernel, or has a loop, is evaluated here.
