@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 35] = [
+pub(crate) const PACKAGES: [Package; 38] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -109,6 +109,21 @@ pub(crate) const PACKAGES: [Package; 35] = [
         name: "libpcap0.8",
         program: "/usr/lib/x86_64-linux-gnu/libpcap.so.0.8",
         used_for: "the tests that packet filters keep what libpcap's keep",
+    },
+    Package {
+        name: "tshark",
+        program: "tshark",
+        used_for: "the tests that Wireshark reads capture files that weir writes",
+    },
+    Package {
+        name: "tcpdump",
+        program: "tcpdump",
+        used_for: "the tests that weir captures what tcpdump captures",
+    },
+    Package {
+        name: "iproute2",
+        program: "ip",
+        used_for: "the tests that capture packets in a network namespace of their own",
     },
     Package { name: "mandoc", program: "mandoc", used_for: "the test that it sets the manual pages" },
 ];

@@ -11,11 +11,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 31] = [
+const MAY_USE: [(&str, &[&str]); 32] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-cbpf", &["weir-ebpf"]),
     ("weir-pcapng", &[]),
+    ("weir-capture", &["weir-cbpf", "weir-pcapng"]),
     ("weir-event", &[]),
     ("weir-ir", &["weir-source", "weir-event"]),
     ("weir-header", &["weir-source", "weir-ir", "weir-event"]),
@@ -93,6 +94,7 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-filter",
     "weir-pcap-filter",
     "weir-pcapng",
+    "weir-capture",
     "weir-codegen",
     "weir-verifier",
     "weir-rt",
@@ -128,7 +130,8 @@ const NEVER: [(&str, &str); 9] = [
 ];
 
 /// Crates in which `unsafe` may be written.
-const MAY_BE_UNSAFE: [&str; 10] = [
+const MAY_BE_UNSAFE: [&str; 11] = [
+    "weir-capture",
     "weir-interp",
     "weir-rt",
     "weir-jit",

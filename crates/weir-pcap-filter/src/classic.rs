@@ -27,7 +27,7 @@ impl Filter {
     /// # Errors
     /// Its numbers need more memory than the machine has.
     pub fn classic(&self) -> Result<Vec<Insn>, TooLong> {
-        let graph = &self.graph;
+        let graph = &self.graph.without_sets();
         if graph.kept.len() >= SLOTS {
             return Err(TooLong { what: "tunnels and lengths", limit: SLOTS });
         }
@@ -169,6 +169,8 @@ impl Emitter<'_> {
 
     fn fresh(&mut self, id: ValueId) -> Result<(), TooLong> {
         match *self.graph.values.get(id) {
+            // Sets were taken apart.
+            Value::Set(_) => {}
             Value::Const(number) => self.code.push(Insn::plain(class::LD | mode::IMM, number)),
             Value::Len => self.code.push(Insn::plain(class::LD | mode::LEN, 0)),
             Value::Load { base: None, offset, width } => {

@@ -142,6 +142,9 @@ impl Machine<'_> {
     }
 
     fn test(&self, test: Test) -> Result<bool, Rejected> {
+        if let Value::Set(numbers) = self.graph.values.get(test.right) {
+            return Ok(numbers.contains(&self.value(test.left)?));
+        }
         let right = self.value(test.right)?;
         Ok(test.comparison.holds(self.value(test.left)?, right))
     }
@@ -156,6 +159,8 @@ impl Machine<'_> {
     fn fresh(&self, id: ValueId) -> Result<u32, Rejected> {
         match *self.graph.values.get(id) {
             Value::Const(number) => Ok(number),
+            // It stands on the right of a comparison alone.
+            Value::Set(_) => Err(Rejected),
             Value::Len => Ok(self.wire_bytes),
             Value::Load { base, offset, width } => {
                 let base = base.map_or(Ok(0), |base| self.value(base))?;

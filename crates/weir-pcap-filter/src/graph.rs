@@ -241,7 +241,7 @@ impl Graph {
             return false;
         }
         match self.values.get(value) {
-            Value::Const(_) | Value::Len | Value::Context(_) => false,
+            Value::Const(_) | Value::Set(_) | Value::Len | Value::Context(_) => false,
             Value::Negate(inner) => self.may_be_missing(*inner),
             Value::Binary { operator, left, right, .. } => {
                 matches!(operator, crate::ast::Operator::Div | crate::ast::Operator::Mod)

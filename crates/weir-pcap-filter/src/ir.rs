@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use crate::ast::Operator;
 
@@ -120,6 +121,8 @@ pub mod upper {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Value {
     Const(u32),
+    /// Numbers, in order, the right side of [`Comparison::Eq`]: the left side equals one of them.
+    Set(Arc<[u32]>),
     /// The length on the wire.
     Len,
     /// Big endian bytes at `base` + `offset`.
@@ -235,6 +238,11 @@ impl Values {
         id
     }
 
+    /// How many there are: ids are below.
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
     /// Whether there is such a value.
     pub fn has(&self, value: &Value) -> bool {
         self.ids.contains_key(value)
@@ -272,6 +280,10 @@ impl Values {
         let show = |id| self.show(id, kept);
         match self.get(id) {
             Value::Const(value) => format!("{value:#x}"),
+            Value::Set(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:#x}")).collect();
+                format!("any of {{{}}}", numbers.join(", "))
+            }
             Value::Len => "len".to_owned(),
             Value::Load { base, offset, width } => {
                 let base = base.map(|base| format!("{} + ", show(base))).unwrap_or_default();

@@ -33,6 +33,8 @@ pub mod ir;
 mod lower;
 
 mod graph;
+mod sets;
+
 mod optimize;
 mod threading;
 
@@ -129,7 +131,14 @@ pub fn compile(text: &str, options: &Options, names: &dyn Names) -> Result<Filte
         vec![fault]
     };
     let expr = parse(text, options.mode).map_err(located)?;
-    let lowered = lower::lower(expr.as_ref(), options, names).map_err(located)?;
+    let mut lowered = lower::lower(expr.as_ref(), options, names, true).map_err(located)?;
+    let stands_alone = |pred| sets::stand_alone(&lowered.values, pred);
+    if lowered.has_sets
+        && options.mode == Mode::Compat
+        && (lowered.is_verbatim || !lowered.pred.as_ref().is_some_and(stands_alone))
+    {
+        lowered = lower::lower(expr.as_ref(), options, names, false).map_err(located)?;
+    }
     let is_verbatim = lowered.is_verbatim;
     let meaning = lowered.is_scoped.then(|| lowered.meaning()).flatten();
     let mut graph = Graph::of(lowered);

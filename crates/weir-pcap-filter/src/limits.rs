@@ -8,6 +8,9 @@ pub(crate) const TEXT_BYTES_MAX: usize = 4 << 20;
 /// How deep brackets, `not` and operators may be nested. Each level takes some hundred bytes of stack, in each stage.
 pub(crate) const DEPTH_MAX: usize = 500;
 
+/// Alternatives that become a set: fewer are as fast one by one.
+pub(crate) const SET_MIN: usize = 8;
+
 /// Passes over the graph of an expression. libpcap ends after as many that only move tests about.
 pub(crate) const PASSES_MAX: usize = 100;
 

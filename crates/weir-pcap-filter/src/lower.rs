@@ -12,6 +12,7 @@ mod offsets;
 mod port;
 mod proto;
 mod scope;
+mod sets;
 mod special;
 mod tunnel;
 mod upper;
@@ -38,6 +39,8 @@ pub(crate) struct Lowered {
     pub(crate) guard: Option<Pred>,
     /// libpcap does not optimise this one.
     pub(crate) is_verbatim: bool,
+    /// Values are compared with sets.
+    pub(crate) has_sets: bool,
     pub(crate) is_scoped: bool,
 }
 
@@ -52,11 +55,12 @@ impl Lowered {
     }
 }
 
-/// Gives `expr` its meaning on packets of `options.link_type`.
+/// Gives `expr` its meaning on packets of `options.link_type`. `sets_allowed`: many alternatives may become a set.
 pub(crate) fn lower(
     expr: Option<&Expr>,
     options: &Options,
     names: &dyn Names,
+    sets_allowed: bool,
 ) -> Result<Lowered, Diagnostic> {
     let mut values = Values::default();
     let offsets = Offsets::of(options.link_type, &mut values).ok_or_else(|| {
@@ -71,6 +75,8 @@ pub(crate) fn lower(
         names,
         span: Span::new(0, 0),
         is_verbatim: false,
+        sets_allowed,
+        has_sets: false,
         way: Way::default(),
         scope: scope::Scope::default(),
     };
@@ -84,7 +90,15 @@ pub(crate) fn lower(
     let lengths = if is_scoped { Vec::new() } else { lower.offsets.lengths() };
     let is_verbatim = lower.is_verbatim || lower.offsets.is_verbatim();
     let guard = pred.is_some().then(|| lower.guard()).flatten();
-    Ok(Lowered { values: lower.values, pred, lengths, guard, is_verbatim, is_scoped })
+    Ok(Lowered {
+        values: lower.values,
+        pred,
+        lengths,
+        guard,
+        is_verbatim,
+        has_sets: lower.has_sets,
+        is_scoped,
+    })
 }
 
 struct Lower<'a> {
@@ -95,6 +109,8 @@ struct Lower<'a> {
     /// Of the term at hand, for messages.
     span: Span,
     is_verbatim: bool,
+    sets_allowed: bool,
+    has_sets: bool,
     /// To the transport header that a scoped comparison is about.
     way: Way,
     scope: scope::Scope,
@@ -105,10 +121,8 @@ type Lowering = Result<Pred, Diagnostic>;
 impl Lower<'_> {
     fn expr(&mut self, expr: &Expr) -> Lowering {
         Ok(match expr {
-            Expr::And(parts) => {
-                Pred::And(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?)
-            }
-            Expr::Or(parts) => Pred::Or(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?),
+            Expr::And(parts) => Pred::And(self.parts(parts, true)?),
+            Expr::Or(parts) => Pred::Or(self.parts(parts, false)?),
             Expr::Not(inner) => self.expr(inner)?.not(),
             Expr::Term(term, span) => {
                 self.span = *span;
@@ -209,6 +223,12 @@ impl Lower<'_> {
     fn test(&mut self, comparison: Comparison, left: ValueId, number: u32) -> Pred {
         let right = self.values.number(number);
         Pred::Test(Test { comparison, left, right, by_register: false })
+    }
+
+    /// `base[offset]` equals `right`, which may be a set.
+    fn equal_value(&mut self, base: Base, offset: u32, width: Width, right: ValueId) -> Pred {
+        let left = self.load(base, offset, width);
+        Pred::Test(Test { comparison: Comparison::Eq, left, right, by_register: false })
     }
 
     /// Holds never; its contrary, always.

@@ -194,7 +194,7 @@ fn reads(graph: &Graph, id: ValueId, is_kept: bool) -> u64 {
         Value::Negate(inner) => reads(inner),
         Value::If { test, .. } => reads(test.left).max(reads(test.right)),
         Value::Upper(upper) => upper.base.map_or(upper.end(), reads),
-        Value::Const(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
+        Value::Const(_) | Value::Set(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
     }
 }
 
@@ -215,6 +215,6 @@ fn is_plain(graph: &Graph, id: ValueId) -> bool {
         }
         Value::Negate(inner) => is_plain(inner),
         Value::If { .. } | Value::Upper(_) | Value::Metadata(_) => false,
-        Value::Const(_) | Value::Len | Value::Context(_) | Value::HeaderLength { .. } => true,
+        Value::Const(_) | Value::Set(_) | Value::Len | Value::Context(_) | Value::HeaderLength { .. } => true,
     }
 }

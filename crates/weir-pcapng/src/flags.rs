@@ -16,11 +16,11 @@ use std::fmt;
 pub enum Direction {
     /// The file does not say (or says 3, which means nothing).
     #[default]
-    Unknown,
+    Unknown = 0,
     /// Received.
-    Inbound,
+    Inbound = 1,
     /// Sent.
-    Outbound,
+    Outbound = 2,
 }
 
 /// To whom a packet was addressed.
@@ -28,15 +28,15 @@ pub enum Direction {
 pub enum Reception {
     /// The file does not say (or has a number that means nothing).
     #[default]
-    Unspecified,
+    Unspecified = 0,
     /// To this machine.
-    Unicast,
+    Unicast = 1,
     /// To a group.
-    Multicast,
+    Multicast = 2,
     /// To all.
-    Broadcast,
+    Broadcast = 3,
     /// To another machine.
-    Promiscuous,
+    Promiscuous = 4,
 }
 
 /// Errors of the link layer, a bit each.
@@ -96,6 +96,36 @@ impl PacketFlags {
     /// From the option's word, whatever it has.
     pub const fn from_bits(bits: u32) -> PacketFlags {
         PacketFlags(bits)
+    }
+
+    /// With another direction.
+    #[must_use]
+    pub const fn with_direction(self, direction: Direction) -> PacketFlags {
+        PacketFlags(self.0 & !DIRECTION | direction as u32)
+    }
+
+    /// With another type of reception.
+    #[must_use]
+    pub const fn with_reception(self, reception: Reception) -> PacketFlags {
+        PacketFlags(self.0 & !(7 << RECEPTION_SHIFT) | (reception as u32) << RECEPTION_SHIFT)
+    }
+
+    /// Says also that the checksum is not computed yet.
+    #[must_use]
+    pub const fn and_checksum_not_ready(self) -> PacketFlags {
+        PacketFlags(self.0 | NOT_READY)
+    }
+
+    /// Says also that the checksum was found right.
+    #[must_use]
+    pub const fn and_checksum_valid(self) -> PacketFlags {
+        PacketFlags(self.0 | VALID)
+    }
+
+    /// Says also that segmentation is offloaded.
+    #[must_use]
+    pub const fn and_segmentation_offloaded(self) -> PacketFlags {
+        PacketFlags(self.0 | SEGMENTATION)
     }
 
     /// As the option has it.

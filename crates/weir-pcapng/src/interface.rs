@@ -88,7 +88,7 @@ pub struct Interface {
 
 impl Interface {
     /// One of which nothing else is known, with times in nanoseconds.
-    pub(crate) fn new(link_type: u16, snaplen: u32) -> Interface {
+    pub fn new(link_type: u16, snaplen: u32) -> Interface {
         Interface {
             link_type,
             snaplen,

@@ -1,13 +1,16 @@
-//! Bounds of what is read, each named once.
+//! Bounds of what is read and written, each named once.
 
-/// LIMIT: bytes of a block, or of a classic record with its header. libpcap takes no longer blocks at first either.
+/// LIMIT: bytes of a block, read or written, or of a classic record with its header. libpcap takes no longer blocks at first either.
 pub(crate) const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
-/// LIMIT: interfaces of a section.
+/// LIMIT: interfaces of a section, read or written.
 pub(crate) const INTERFACES_MAX: u32 = 1 << 16;
 
 /// LIMIT: bytes of all interface description blocks of a section, whose texts are kept while it is read.
 pub(crate) const INTERFACE_BYTES_MAX: u64 = 64 << 20;
+
+/// Bytes that a writer gathers before it writes them.
+pub(crate) const WRITE_BYTES: usize = 256 << 10;
 
 /// Bytes of a reader's buffer at first; it grows up to a block's.
 pub(crate) const WINDOW_BYTES: usize = 256 << 10;

@@ -14,3 +14,16 @@ pub enum Address {
     /// EUI-64.
     Eui64([u8; 8]),
 }
+
+/// The server that names come from; all of it may be left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Server<'a> {
+    /// Its name (ns_dnsname).
+    pub name: Option<&'a str>,
+    /// Its address (ns_dnsIP4addr).
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its address (ns_dnsIP6addr).
+    pub ipv6: Option<Ipv6Addr>,
+    /// What a human says of the names.
+    pub comments: &'a [&'a str],
+}

@@ -32,6 +32,19 @@ impl HashAlgorithm {
             other => HashAlgorithm::Other(other),
         }
     }
+
+    /// As the option's first byte.
+    pub(crate) fn byte(self) -> u8 {
+        match self {
+            HashAlgorithm::TwosComplement => 0,
+            HashAlgorithm::Xor => 1,
+            HashAlgorithm::Crc32 => 2,
+            HashAlgorithm::Md5 => 3,
+            HashAlgorithm::Sha1 => 4,
+            HashAlgorithm::Toeplitz => 5,
+            HashAlgorithm::Other(other) => other,
+        }
+    }
 }
 
 /// A hash of a packet (epb_hash).

@@ -5,6 +5,7 @@
 
 pub(crate) mod bpf;
 pub(crate) mod bpftrace;
+pub(crate) mod capture;
 pub(crate) mod filter;
 pub(crate) mod flight;
 pub(crate) mod fmt;
@@ -43,6 +44,8 @@ Examples:
   weir bpf run prog.bpf.o     verify a compiled eBPF program, run it, print its result
   weir pcap eval -r x.pcap -- 'tcp port 80'
         run a packet filter on a capture file
+  weir capture -i eth0 -f 'tcp port 80' -w web.pcapng
+        capture packets
   weir ps                     what is being traced now
   weir top                    what the probes of all traced processes cost, every second
   weir detach -p 1234         put a process's code back after a killed weir
@@ -118,6 +121,8 @@ pub(crate) enum Command {
     Filter(filter::Filter),
     /// Packet filters (pcap-filter(7)) by hand: compile, check, or run one on a capture file
     Pcap(pcap::Pcap),
+    /// Capture packets at interfaces or from files, filtered, as pcapng
+    Capture(Box<capture::Capture>),
     /// Record events with all their fields, into a trace (CTF) that `weir view` and babeltrace2 read
     Record(Box<sessions::RecordLine>),
     /// Read traces (CTF, as LTTng and weir write them): events in the order of time

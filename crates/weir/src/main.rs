@@ -6,6 +6,7 @@
 
 mod args;
 mod bpf;
+mod capture;
 mod doctor;
 mod explain;
 mod failure;
@@ -48,6 +49,9 @@ fn main() -> ExitCode {
         }
         Command::Pcap(args) => {
             pcap::pcap(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
+        }
+        Command::Capture(args) => {
+            capture::capture(&args).unwrap_or_else(|(failure, source)| failure.report(source.as_ref()))
         }
         Command::Fmt(args) => fmt::fmt(&args),
         Command::Record(line) => record(line.asked()),

@@ -4,9 +4,9 @@
 //! Names are looked up as the system has them ([`names`]). Everything a stage says comes from its crate; this only
 //! calls one after the other.
 
-mod names;
+pub(crate) mod names;
 
-mod engine;
+pub(crate) mod engine;
 
 mod eval;
 
@@ -165,6 +165,6 @@ fn link_types() -> String {
     LINK_TYPES.iter().map(row).collect()
 }
 
-fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+pub(crate) fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::Refused(anyhow!(error))
 }

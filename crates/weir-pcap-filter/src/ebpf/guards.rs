@@ -93,7 +93,7 @@ fn reads_afresh(graph: &Graph, id: ValueId) -> u32 {
             None => u32::try_from(upper.end()).ok().filter(|end| *end <= BYTES_MAX).unwrap_or(0),
             Some(base) => reads(graph, base),
         },
-        Value::Const(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
+        Value::Const(_) | Value::Set(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
     }
 }
 

@@ -4,7 +4,7 @@ use super::offsets::Base;
 use super::upper::Way;
 use super::{Lower, Lowering};
 use crate::ast::{Direction, Kind, Qualifiers};
-use crate::ir::{Comparison, Pred, Width};
+use crate::ir::{Comparison, Pred, ValueId, Width};
 use crate::names::Transport;
 use crate::protocol::{Protocol, ethertype, ip};
 
@@ -13,6 +13,7 @@ use crate::protocol::{Protocol, ethertype, ip};
 enum Ports {
     One(u32),
     Range(u32, u32),
+    Set(ValueId),
 }
 
 impl Lower<'_> {
@@ -25,6 +26,12 @@ impl Lower<'_> {
         let ports =
             if qualifiers.kind == Kind::Port { Ports::One(number) } else { Ports::Range(number, number) };
         self.ports(ports, protocol, qualifiers.direction)
+    }
+
+    /// `port`, and any number of a set.
+    pub(super) fn ports_in(&mut self, qualifiers: Qualifiers, set: ValueId) -> Lowering {
+        let protocol = self.transport(qualifiers)?;
+        self.ports(Ports::Set(set), protocol, qualifiers.direction)
     }
 
     /// `port name`.
@@ -216,6 +223,7 @@ impl Lower<'_> {
     fn port_at(&mut self, base: Base, offset: u32, ports: Ports) -> Pred {
         match ports {
             Ports::One(port) => self.equal(base, offset, Width::Half, port),
+            Ports::Set(set) => self.equal_value(base, offset, Width::Half, set),
             Ports::Range(first, last) => {
                 let (first, last) = (first.min(last), first.max(last));
                 let from = self.compare(base, offset, Width::Half, Comparison::Ge, first);

@@ -69,10 +69,22 @@ impl Lower<'_> {
             },
             Expr::Or(parts) => {
                 let mut all = Vec::new();
-                for part in parts {
+                let mut rest = parts.as_slice();
+                while let Some((part, others)) = rest.split_first() {
+                    self.offsets = layer.clone();
+                    if let Some((count, pred)) = self.run(rest, false) {
+                        or(
+                            &mut all,
+                            Alternative { any: vec![pred?], layer: self.offsets.clone().unused() },
+                            part,
+                        )?;
+                        rest = &rest[count..];
+                        continue;
+                    }
                     for alternative in self.alternatives(part, layer)? {
                         or(&mut all, alternative, part)?;
                     }
+                    rest = others;
                 }
                 Ok(all)
             }

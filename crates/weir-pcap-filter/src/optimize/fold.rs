@@ -48,6 +48,7 @@ pub(super) fn fold(
             binary(values, operator, left, right, by_register)?
         }
         Value::Const(_)
+        | Value::Set(_)
         | Value::Len
         | Value::Load { base: None, .. }
         | Value::HeaderLength { .. }

@@ -1,6 +1,6 @@
 //! Scoped filters: logic of `and`, `or` and `not`, layers, extension headers, and the same answer of every machine.
 
-use testkit::expressions::{EXPRESSIONS, expression};
+use testkit::expressions::{self, EXPRESSIONS, expression};
 use testkit::packets::{self, LINKS};
 use testkit::random::Source;
 use weir_cbpf::{Machine, text};
@@ -78,7 +78,9 @@ fn check(dlt: i32, expression: &str, packets_each: usize, random: &mut Source) -
 fn more(random: &mut Source, dlt: i32) -> String {
     let one = expression(random, dlt);
     let other = expression(random, dlt);
-    match random.below(8) {
+    let members = 6 + random.below(20);
+    match random.below(9) {
+        8 if dlt == 1 => expressions::listing(random, members),
         0 => format!("({one}) or ({other})"),
         1 => format!("not ({one})"),
         2 => format!("vxlan {} and ({one})", random.pick(&["", "11"])),

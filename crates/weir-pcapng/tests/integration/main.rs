@@ -13,4 +13,5 @@ mod faults;
 mod hostile;
 mod options;
 mod pcapng;
+mod writer;
 mod written;

@@ -239,7 +239,7 @@ pub(super) fn size(text: &str) -> Result<u32, String> {
     })
 }
 
-pub(super) fn file_size(text: &str) -> Result<u64, String> {
+pub(crate) fn file_size(text: &str) -> Result<u64, String> {
     let units = [('k', 10), ('K', 10), ('M', 20), ('m', 20), ('G', 30), ('g', 30)];
     let unit = units.iter().find(|(letter, _)| text.ends_with(*letter));
     let (digits, shift) = unit.map_or((text, 0), |(_, shift)| (&text[..text.len() - 1], *shift));

@@ -21,12 +21,16 @@ use crate::filter::segment;
 use crate::pcap::refused;
 
 /// A classifier that is ready to run.
+<<<<<<< HEAD
 pub(super) struct Ready {
     engine: Loaded,
     asks_context: bool,
 }
 
 enum Loaded {
+=======
+pub(crate) enum Ready {
+>>>>>>> 531cf463d3e4de22ae624782e9d4147e2e9e894d
     Native(LocalProgram),
     Threaded(Threaded<Arc<Segment>>),
     /// What the threaded interpreter has not.
@@ -34,8 +38,12 @@ enum Loaded {
 }
 
 impl Ready {
+<<<<<<< HEAD
     /// `asks_context`: it reads fields of the context beside the packet and its length.
     pub(super) fn of(program: Program, asks_context: bool, engine: Engine) -> Result<Ready, Failure> {
+=======
+    pub(crate) fn of(program: Program, engine: Engine) -> Result<Ready, Failure> {
+>>>>>>> 531cf463d3e4de22ae624782e9d4147e2e9e894d
         let (file, verified) = verified(program)?;
         let segment = Arc::new(segment(&file)?);
         let engine = match engine {
@@ -53,6 +61,7 @@ impl Ready {
         Ok(Ready { engine, asks_context })
     }
 
+<<<<<<< HEAD
     /// [`Ready::run`] is to be told what the file says of packets.
     pub(super) fn asks_context(&self) -> bool {
         self.asks_context
@@ -72,6 +81,14 @@ impl Ready {
             // It reads no other fields.
             Loaded::Threaded(threaded) => Ok(threaded.classify(bytes, wire_bytes)),
             Loaded::Checked(verified, segment) => {
+=======
+    /// What it returns for a packet, of which `bytes` were captured and `wire_bytes` were on the wire.
+    pub(crate) fn run(&self, bytes: &[u8], wire_bytes: u32) -> Result<u32, Failure> {
+        match self {
+            Ready::Native(program) => Ok(program.classify(bytes, wire_bytes, PacketFields::NONE)),
+            Ready::Threaded(threaded) => Ok(threaded.classify(bytes, wire_bytes)),
+            Ready::Checked(verified, segment) => {
+>>>>>>> 531cf463d3e4de22ae624782e9d4147e2e9e894d
                 let mut context = Context::classifier(&[], bytes, wire_bytes);
                 let said = facts.into_iter().flat_map(said);
                 said.for_each(|(name, value)| context.set_field(name, value));

@@ -16,7 +16,7 @@ use crate::args::pcap;
 use crate::failure::Failure;
 
 /// What the system knows by name.
-pub(super) struct SystemNames {
+pub(crate) struct SystemNames {
     /// None: the resolver is asked.
     hosts: Option<Table<IpAddr>>,
     ethers: Lazy<[u8; 6]>,
@@ -28,7 +28,7 @@ pub(super) struct SystemNames {
 impl SystemNames {
     /// # Errors
     /// If a file that was named cannot be read.
-    pub(super) fn open(args: &pcap::Names) -> Result<SystemNames, Failure> {
+    pub(crate) fn open(args: &pcap::Names) -> Result<SystemNames, Failure> {
         let hosts = args.hosts.as_deref().map(|path| Ok::<_, Failure>(Table::parse(&text(path)?, host_line)));
         Ok(SystemNames {
             hosts: hosts.transpose()?,

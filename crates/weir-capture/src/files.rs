@@ -1,0 +1,149 @@
+//! [`Files`]: capture files, one after the other, as a source.
+//!
+//! Interfaces of each section of each file are interfaces of their own; sections, and blocks of kinds that weir does not know, are left out. A packet without a time
+//! (a simple packet block) gets that of the packet before it, 0 at first. Where a file claims less on the wire than was captured, what
+//! was captured counts.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use weir_pcapng::{Event, Filter, Interface, Reader, Resolution};
+
+use crate::error::Error;
+use crate::limits::FILE_RECORDS;
+use crate::record::Record;
+use crate::source::{Counts, Drained, Filtered, Flow, Source, Take};
+
+/// Packets of capture files (pcapng or classic pcap).
+pub struct Files {
+    left: VecDeque<PathBuf>,
+    current: Option<Current>,
+    snaplen: u32,
+    /// The filter that is said of interfaces.
+    filter: Option<String>,
+    counts: Vec<Counts>,
+    is_stopped: bool,
+    open: Open,
+}
+
+/// Opens a file, or what a name like `-` stands for.
+pub type Open = Box<dyn FnMut(&Path) -> io::Result<Box<dyn Read>>>;
+
+struct Current {
+    path: PathBuf,
+    reader: Reader<Box<dyn Read>>,
+    /// The number here of each interface of the section.
+    interfaces: Vec<usize>,
+    time: u64,
+}
+
+impl Files {
+    /// Reads these files in this order. `filter` is what is said of interfaces in what is written.
+    pub fn new(
+        paths: impl IntoIterator<Item = PathBuf>,
+        snaplen: u32,
+        filter: Option<String>,
+        open: Open,
+    ) -> Files {
+        let left = paths.into_iter().collect();
+        Files { left, current: None, snaplen, filter, counts: Vec::new(), is_stopped: false, open }
+    }
+
+    fn open(&mut self) -> Result<bool, Error> {
+        let Some(path) = self.left.pop_front() else { return Ok(false) };
+        let file = (self.open)(&path).map_err(|error| Error::Open { path: path.clone(), error })?;
+        match Reader::new(file) {
+            Ok(reader) => {
+                self.current = Some(Current { path, reader, interfaces: Vec::new(), time: 0 });
+                Ok(true)
+            }
+            Err(error) => Err(Error::Read { path, error }),
+        }
+    }
+}
+
+impl Source for Files {
+    fn drain(&mut self, take: &mut dyn Take) -> Result<Drained, Error> {
+        if self.is_stopped || self.current.is_none() && !self.open()? {
+            return Ok(Drained::Ended);
+        }
+        let Files { current: Some(current), counts, .. } = self else { return Ok(Drained::Ended) };
+        for _ in 0..FILE_RECORDS {
+            let next = current.reader.next();
+            let event = next.map_err(|error| Error::Read { path: current.path.clone(), error })?;
+            let Some(event) = event else {
+                self.current = None;
+                return Ok(Drained::More);
+            };
+            match event {
+                Event::Section(_) | Event::UnknownVersion { .. } => current.interfaces.clear(),
+                Event::Interface(_, interface) => {
+                    current.interfaces.push(counts.len());
+                    counts.push(Counts::default());
+                    take.interface(&rewritten(interface, self.snaplen, self.filter.as_ref()), Filtered::No)?;
+                }
+                Event::Packet(packet) => {
+                    current.time = packet.time.unwrap_or(current.time);
+                    let fields = packet.fields;
+                    let record = Record {
+                        interface: current.interfaces[packet.interface.index()],
+                        time: current.time,
+                        wire_len: packet.wire_len.max(packet.bytes.len() as u32),
+                        bytes: packet.bytes,
+                        flags: fields.flags().filter(|flags| !flags.has_reserved()),
+                        hash: None,
+                        queue: fields.queue(),
+                        packet_id: fields.packet_id(),
+                        drops: fields.drop_count().unwrap_or(0),
+                        ifindex: 0,
+                        more: (!fields.is_empty()).then_some(fields),
+                    };
+                    if take.record(&record)? == Flow::Pause {
+                        return Ok(Drained::More);
+                    }
+                }
+                Event::Statistics(id, statistics) => {
+                    counts[current.interfaces[id.index()]].of_file = Some(statistics.clone());
+                }
+                Event::Names(names) => take.names(&names)?,
+                Event::Secrets { kind, bytes } => take.secrets(kind, bytes)?,
+                _ => {}
+            }
+        }
+        Ok(Drained::More)
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn counts(&mut self) -> Result<Vec<Counts>, Error> {
+        Ok(self.counts.clone())
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
+        self.is_stopped = true;
+        Ok(())
+    }
+}
+
+/// As it is written: times in nanoseconds, the snapshot length and the filter of this capture.
+fn rewritten(interface: &Interface, snaplen: u32, filter: Option<&String>) -> Interface {
+    let mut interface = interface.clone();
+    // One for all, which tcpdump asks of a file that it reads.
+    interface.snaplen = snaplen;
+    interface.resolution = Resolution::NANOSECONDS;
+    interface.offset_s = 0;
+    if let Some(filter) = filter {
+        interface.filter = Some(Filter::Text(filter.clone()));
+    }
+    interface
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Files").field("left", &self.left).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,229 @@
+//! `weir capture`: packets of interfaces or files → pcapng, printed packets, counts.
+//!
+//! The work is weir-capture's. Here are its edges: filters with the system's names ([`filters`]), signals and clocks ([`run`]), what is said on
+//! standard error ([`report`]), the program that prints ([`printer`]), and Wireshark's questions ([`extcap`]).
+
+mod filters;
+
+mod input;
+
+mod printer;
+
+mod report;
+
+mod run;
+
+mod extcap;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, anyhow};
+use weir_capture::files::Files;
+use weir_capture::live::{self, Interfaces};
+use weir_capture::{Capture, Error, Filtered, Filters, Moment, Rotation, Save, Sink, Source};
+use weir_pcapng::Section;
+use weir_source::SourceFile;
+
+use crate::args::capture::Capture as Args;
+use crate::args::pcap::Mode;
+use crate::capture::filters::Expression;
+use crate::capture::printer::Printer;
+use crate::capture::report::Reporter;
+use crate::capture::run::Signals;
+use crate::failure::Failure;
+use crate::pcap::names::SystemNames;
+
+/// A failure, and the filter that its spans are in.
+type Failed = (Failure, Option<SourceFile>);
+
+/// Does what `args` say.
+pub(crate) fn capture(args: &Args) -> Result<ExitCode, Failed> {
+    let plain = |failure| (failure, None);
+    if let Some(done) = extcap::answer(args).map_err(plain)? {
+        return Ok(done);
+    }
+    let asked = Asked::of(args).map_err(plain)?;
+    let text = asked.filter.clone().unwrap_or_default();
+    let source = SourceFile { name: "<filter>".to_owned(), text };
+    captured(args, &asked).map_err(|failure| (failure, Some(source)))
+}
+
+/// What is captured, and where to.
+struct Asked {
+    interfaces: Vec<String>,
+    /// None: packets are not written.
+    output: Option<PathBuf>,
+    filter: Option<String>,
+}
+
+impl Asked {
+    fn of(args: &Args) -> Result<Asked, Failure> {
+        if args.mode == Mode::Scoped {
+            return Err(Failure::Usage(anyhow!("--mode scoped is not supported yet; use --mode compat")));
+        }
+        let filter = match (&args.filter, &args.extcap.extcap_capture_filter) {
+            (Some(one), Some(other)) if !one.trim().is_empty() && !other.trim().is_empty() => {
+                Some(format!("({one}) and ({other})"))
+            }
+            (one, other) => one.iter().chain(other).find(|text| !text.trim().is_empty()).cloned(),
+        };
+        if let Some(interface) = &args.extcap.extcap_interface {
+            let interfaces = vec![extcap::real_name(interface).to_owned()];
+            return Ok(Asked { interfaces, output: args.extcap.fifo.clone(), filter });
+        }
+        if args.output.is_none() && !args.print && !args.stats {
+            return Err(Failure::Usage(anyhow!(
+                "nothing is to be done with packets: -w FILE writes them, --print prints them, --stats counts them"
+            )));
+        }
+        if args.files_kept.is_some() && args.rotate_size.is_none() && args.rotate_time.is_none() {
+            return Err(Failure::Usage(anyhow!("--files needs --rotate-size or --rotate-time")));
+        }
+        let is_pipe = args.output.as_deref() == Some(Path::new("-"));
+        if is_pipe && (args.rotate_size.is_some() || args.rotate_time.is_some()) {
+            return Err(Failure::Usage(anyhow!("standard output cannot be rotated; name a file with -w")));
+        }
+        if is_pipe && args.print {
+            return Err(Failure::Usage(anyhow!("--print prints where -w - writes; name a file with -w")));
+        }
+        Ok(Asked { interfaces: args.interfaces.clone(), output: args.output.clone(), filter })
+    }
+}
+
+fn captured(args: &Args, asked: &Asked) -> Result<ExitCode, Failure> {
+    let names = SystemNames::open(&args.names)?;
+    let expression = asked.filter.as_deref().map(|text| Expression::new(text, args, &names));
+    if let Some(expression) = &expression {
+        // Syntax errors are reported before anything is opened.
+        expression.check()?;
+    }
+    let failed = |error| failure(error, expression.as_ref());
+    let signals = Signals::block()?;
+    let mut reporter = Reporter::new(args.stats, args.quiet);
+    let source = source(args, asked, expression.as_ref(), &signals, &mut reporter).map_err(failed)?;
+    let mut printer = if args.print { Some(Printer::start()?) } else { None };
+    let now = moment();
+    let (sinks, pipe) = sinks(args, asked, printer.as_mut(), now).map_err(failed)?;
+    let filters = expression.as_ref().map(|expression| Box::new(expression) as Box<dyn Filters + '_>);
+    let mut capture = Capture::new(source, filters, sinks, args.snaplen(), args.count, now);
+    let ran = run::run(&mut capture, &signals, pipe.as_ref(), &mut reporter);
+    let finished = capture.finish(moment());
+    let tallies = capture.tallies();
+    drop(capture);
+    if let Some(printer) = printer {
+        printer.end()?;
+    }
+    if let Ok(tallies) = tallies {
+        reporter.end(&tallies);
+    }
+    ran.and(finished).map_err(|error| failure(error, expression.as_ref()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn source<'a>(
+    args: &Args,
+    asked: &Asked,
+    expression: Option<&'a Expression<'a>>,
+    signals: &Signals,
+    reporter: &mut Reporter,
+) -> Result<Box<dyn Source + 'a>, Error> {
+    if !args.files.is_empty() {
+        let open = input::opener(signals.descriptor());
+        return Ok(Box::new(Files::new(args.files.clone(), args.snaplen(), asked.filter.clone(), open)));
+    }
+    let options =
+        live::Options { snaplen: args.snaplen(), ring_bytes: args.buffer, is_promiscuous: !args.is_selfish };
+    let filter = expression.map(|expression| (expression.text(), expression as &dyn Filters));
+    let interfaces = Interfaces::open(&asked.interfaces, options, filter)?;
+    for (interface, filtered) in interfaces.interfaces() {
+        let name = interface.name.as_deref().unwrap_or_default();
+        reporter.begins(name, expression.map(|_| filtered == Filtered::Yes));
+    }
+    Ok(Box::new(interfaces))
+}
+
+/// What packets go to, and the pipe among that, whose reader may go.
+fn sinks<'a>(
+    args: &Args,
+    asked: &Asked,
+    printer: Option<&mut Printer>,
+    now: Moment,
+) -> Result<(Vec<Box<dyn Sink + 'a>>, Option<OwnedFd>), Error> {
+    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+    let mut pipe = None;
+    if let Some(path) = &asked.output {
+        let rotation = Rotation { bytes: args.rotate_size, time: args.rotate_time, files: args.files_kept };
+        if path == Path::new("-") || args.extcap.fifo.is_some() {
+            let failed = |error| Error::Create { path: path.clone(), error };
+            let output = opened_pipe(path).map_err(failed)?;
+            pipe = Some(output.try_clone().map_err(failed)?.into());
+            sinks.push(Box::new(Save::to_pipe(Box::new(output), section(), now)?));
+        } else {
+            sinks.push(Box::new(Save::to_file(path, rotation, section(), now)?));
+        }
+    }
+    if let Some(input) = printer.and_then(Printer::input) {
+        sinks.push(Box::new(Save::to_pipe(Box::new(input), section(), now)?));
+    }
+    Ok((sinks, pipe))
+}
+
+/// Standard output without std's buffer, or a named pipe.
+fn opened_pipe(path: &Path) -> io::Result<File> {
+    match path == Path::new("-") {
+        true => Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
+        false => File::options().write(true).open(path),
+    }
+}
+
+/// What a file says of this machine and this program.
+fn section() -> Section {
+    let uname = nix::sys::utsname::uname().ok();
+    let os = uname
+        .map(|uname| format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()));
+    let application = Some(format!("weir {}", env!("CARGO_PKG_VERSION")));
+    Section { hardware: processor(), os, application, comments: Vec::new() }
+}
+
+/// As the kernel names it.
+fn processor() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn failure(error: Error, expression: Option<&Expression<'_>>) -> Failure {
+    match error {
+        error if error.is_reader_gone() => Failure::ReaderGone,
+        Error::Filter { error, .. } => {
+            let kept = expression.and_then(Expression::failure);
+            kept.unwrap_or_else(|| Failure::Refused(anyhow!("{error}")))
+        }
+        error @ Error::NoInterface { .. } => {
+            Failure::Refused(anyhow!("{error}; `ip link` lists those that there are"))
+        }
+        error @ (Error::Interface { .. } | Error::Gone { .. } | Error::Write { .. }) => {
+            Failure::Machine(anyhow!(error))
+        }
+        error => Failure::Refused(anyhow!(error)),
+    }
+}
+
+/// This moment, by both clocks.
+fn moment() -> Moment {
+    static BEGUN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Moment {
+        monotonic: BEGUN.get_or_init(Instant::now).elapsed(),
+        epoch_ns: u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX),
+    }
+}
+
+fn machine<T>(result: nix::Result<T>, call: &'static str) -> Result<T, Failure> {
+    result.context(call).map_err(Failure::Machine)
+}

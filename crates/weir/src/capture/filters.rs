@@ -1,0 +1,150 @@
+//! A filter's text → programs for the kernel and for this process.
+//!
+//! The kernel gets classic BPF, if it takes it. It does not get filters with `vlan`: tags are not in the bytes that it would look at, but are in those that are
+//! written. In this process a filter is native code; one that asks for the direction or the number of the interface, which no
+//! byte of a packet says, runs in the interpreter of classic BPF, which knows them.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use weir_capture::{Classify, Filters, Record};
+use weir_cbpf::{Machine, Metadata, Program};
+use weir_pcap_filter::ast::{Expr, Term};
+use weir_pcap_filter::{Filter, LinkType, Options};
+
+use crate::args::capture::Capture as Args;
+use crate::args::filter::Engine;
+use crate::failure::Failure;
+use crate::pcap::engine::Ready;
+use crate::pcap::names::SystemNames;
+use crate::pcap::refused;
+
+/// An expression of pcap-filter(7).
+pub(super) struct Expression<'a> {
+    text: &'a str,
+    snaplen: u32,
+    netmask: Option<u32>,
+    names: &'a SystemNames,
+    /// Why the last one was not to be had.
+    failure: RefCell<Option<Failure>>,
+}
+
+type Refused = Box<dyn std::error::Error + Send + Sync>;
+
+impl<'a> Expression<'a> {
+    pub(super) fn new(text: &'a str, args: &Args, names: &'a SystemNames) -> Expression<'a> {
+        let (snaplen, netmask) = (args.snaplen(), args.netmask());
+        Expression { text, snaplen, netmask, names, failure: RefCell::new(None) }
+    }
+
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The failure behind an error of [`Filters`], once.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failure.borrow_mut().take()
+    }
+
+    /// Whether it is an expression at all.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        weir_pcap_filter::parse(self.text).map(|_| ()).map_err(|fault| Failure::Script(vec![fault]))
+    }
+
+    /// What is wrong with it on a link type, if anything is.
+    pub(super) fn compiled(&self, link_type: LinkType) -> Result<Filter, Failure> {
+        let options = Options { link_type, snaplen: self.snaplen, netmask: self.netmask };
+        weir_pcap_filter::compile(self.text, &options, self.names).map_err(Failure::Script)
+    }
+
+    fn mentions(&self, is_it: fn(&Term) -> bool) -> bool {
+        weir_pcap_filter::parse(self.text).ok().flatten().is_some_and(|expr| has(&expr, is_it))
+    }
+
+    fn keep<T>(&self, result: Result<T, Failure>) -> Result<T, Refused> {
+        result.map_err(|failure| {
+            *self.failure.borrow_mut() = Some(failure);
+            "the filter cannot be compiled for this link type".into()
+        })
+    }
+
+    fn native(&self, link_type: u16) -> Result<Ready, Failure> {
+        let filter = self.compiled(LinkType::of_file(link_type))?;
+        Ready::of(filter.program("filter").map_err(refused)?, Engine::Jit)
+    }
+
+    fn interpreted(&self, link_type: u16) -> Result<Program, Failure> {
+        let insns = self.compiled(LinkType::of_file(link_type))?.classic().map_err(refused)?;
+        weir_cbpf::check(&insns, Machine::Userland).map_err(refused)
+    }
+}
+
+impl Filters for &Expression<'_> {
+    fn kernel(&self, link_type: u16) -> Result<Option<Program>, Refused> {
+        (**self).kernel(link_type)
+    }
+
+    fn user(&self, link_type: u16) -> Result<Box<dyn Classify>, Refused> {
+        (**self).user(link_type)
+    }
+}
+
+impl Filters for Expression<'_> {
+    fn kernel(&self, link_type: u16) -> Result<Option<Program>, Refused> {
+        let filter = self.keep(self.compiled(LinkType::of_file(link_type)))?;
+        if self.mentions(|term| matches!(term, Term::Vlan(_))) {
+            return Ok(None);
+        }
+        // What is too long for the kernel, or has a loop, is evaluated here.
+        Ok(filter.classic().ok().and_then(|insns| weir_cbpf::check(&insns, Machine::Kernel).ok()))
+    }
+
+    fn user(&self, link_type: u16) -> Result<Box<dyn Classify>, Refused> {
+        let asks_system = |term: &Term| matches!(term, Term::Direction { .. } | Term::Ifindex(_));
+        Ok(match self.mentions(asks_system) {
+            true => Box::new(Interpreted(self.keep(self.interpreted(link_type))?)),
+            false => Box::new(Native(self.keep(self.native(link_type))?)),
+        })
+    }
+}
+
+impl fmt::Debug for Expression<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Expression").field("text", &self.text).finish_non_exhaustive()
+    }
+}
+
+fn has(expr: &Expr, is_it: fn(&Term) -> bool) -> bool {
+    match expr {
+        Expr::And(all) | Expr::Or(all) => all.iter().any(|expr| has(expr, is_it)),
+        Expr::Not(expr) => has(expr, is_it),
+        Expr::Term(term, _) => is_it(term),
+    }
+}
+
+struct Native(Ready);
+
+impl Classify for Native {
+    #[inline]
+    fn keep(&mut self, record: &Record<'_>) -> u32 {
+        // SANITY: only the interpreter has faults.
+        self.0.run(record.bytes, record.wire_len).expect("native code has no faults")
+    }
+}
+
+struct Interpreted(Program);
+
+/// The kernel's number for what is sent (PACKET_OUTGOING); the others are all received.
+const OUTGOING: u32 = 4;
+
+impl Classify for Interpreted {
+    fn keep(&mut self, record: &Record<'_>) -> u32 {
+        // Of a file nothing is known but its bytes, as with libpcap.
+        let metadata = (record.ifindex != 0).then(|| Metadata {
+            pkt_type: if record.is_outgoing() { OUTGOING } else { 0 },
+            ifindex: record.ifindex,
+            ..Metadata::default()
+        });
+        weir_cbpf::run(&self.0, record.bytes, record.wire_len, metadata.as_ref()).unwrap_or(0)
+    }
+}

@@ -1,0 +1,85 @@
+//! What is said of a capture on standard error: where it filters, counts while it runs, and a line for each interface at the end.
+
+use std::io::{self, IsTerminal as _};
+
+use weir_capture::Tally;
+use weir_source::printable;
+
+use crate::print::{tell, tell_text};
+
+/// Says it.
+pub(super) struct Reporter {
+    is_quiet: bool,
+    is_asked: bool,
+    is_terminal: bool,
+    /// A line is on the terminal that is written over.
+    has_line: bool,
+    /// Names of the interfaces whose packets the kernel filters.
+    in_kernel: Vec<String>,
+}
+
+impl Reporter {
+    pub(super) fn new(is_asked: bool, is_quiet: bool) -> Reporter {
+        let is_terminal = io::stderr().is_terminal();
+        Reporter { is_quiet, is_asked, is_terminal, has_line: false, in_kernel: Vec::new() }
+    }
+
+    /// An interface is captured. `in_kernel`: where its packets are filtered, if they are.
+    pub(super) fn begins(&mut self, name: &str, in_kernel: Option<bool>) {
+        if in_kernel == Some(true) {
+            self.in_kernel.push(name.to_owned());
+        }
+        if self.is_asked {
+            tell!(
+                "weir: {}: {}",
+                printable(name),
+                match in_kernel {
+                    None => "no filter",
+                    Some(true) => "the kernel filters",
+                    Some(false) => "weir filters (the kernel cannot, or would see other bytes)",
+                }
+            );
+        }
+    }
+
+    /// Counts are shown while it runs.
+    pub(super) fn is_live(&self) -> bool {
+        !self.is_quiet && (self.is_asked || self.is_terminal)
+    }
+
+    pub(super) fn shows(&mut self, tallies: &[Tally]) {
+        let shown: Vec<String> = tallies.iter().map(|tally| self.counts(tally)).collect();
+        let line = shown.join("; ");
+        if self.is_terminal {
+            // To the line's beginning, and the rest of the line cleared.
+            tell_text(&format!("\rweir: {line}\x1b[K"));
+            self.has_line = true;
+        } else {
+            tell!("weir: {line}");
+        }
+    }
+
+    /// A line for each interface.
+    pub(super) fn end(&mut self, tallies: &[Tally]) {
+        if self.is_quiet {
+            return;
+        }
+        if self.has_line {
+            tell_text("\r\x1b[K");
+        }
+        for tally in tallies {
+            tell!("weir: {}", self.counts(tally));
+        }
+    }
+
+    fn counts(&self, tally: &Tally) -> String {
+        let captured = format!("{}: {} captured", printable(&tally.name), tally.kept);
+        let filtered = match tally.rejected {
+            Some(rejected) => format!(", {rejected} filtered"),
+            // The kernel does not count what a filter rejects.
+            None if self.in_kernel.contains(&tally.name) => ", the kernel filtered".to_owned(),
+            None => String::new(),
+        };
+        format!("{captured}{filtered}, {} dropped", tally.dropped())
+    }
+}
