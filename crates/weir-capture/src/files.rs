@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use weir_pcapng::{Event, Filter, Interface, Reader, Resolution};
 
 use crate::error::Error;
-use crate::limits::FILE_RECORDS;
+use crate::limits::STEP_RECORDS;
 use crate::record::Record;
 use crate::source::{Counts, Drained, Filtered, Flow, Source, Take};
 
@@ -70,7 +70,7 @@ impl Source for Files {
             return Ok(Drained::Ended);
         }
         let Files { current: Some(current), counts, .. } = self else { return Ok(Drained::Ended) };
-        for _ in 0..FILE_RECORDS {
+        for _ in 0..STEP_RECORDS {
             let next = current.reader.next();
             let event = next.map_err(|error| Error::Read { path: current.path.clone(), error })?;
             let Some(event) = event else {

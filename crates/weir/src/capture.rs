@@ -136,8 +136,11 @@ fn source<'a>(
         let open = input::opener(signals.descriptor());
         return Ok(Box::new(Files::new(args.files.clone(), args.snaplen(), asked.filter.clone(), open)));
     }
-    let options =
-        live::Options { snaplen: args.snaplen(), ring_bytes: args.buffer, is_promiscuous: !args.is_selfish };
+    let options = live::Options {
+        snaplen: args.snaplen(),
+        ring_bytes: args.buffer,
+        is_promiscuous: !args.is_not_promiscuous,
+    };
     let filter = expression.map(|expression| (expression.text(), expression as &dyn Filters));
     let interfaces = Interfaces::open(&asked.interfaces, options, filter)?;
     for (interface, filtered) in interfaces.interfaces() {

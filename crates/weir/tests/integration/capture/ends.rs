@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::Signal;
 use testkit::pcapng::{self, Rules};
@@ -36,6 +37,37 @@ fn a_signal_ends_it_with_all_that_the_kernel_had_accepted() {
         assert_eq!(is_whole(&path), 100);
         assert_eq!(contents(&path).statistics[0].delivered, Some(100));
     }
+}
+
+#[test]
+fn a_signal_ends_it_while_packets_keep_coming() {
+    let Some(namespace) = namespace() else { return };
+    let path = folder("load").join("file.pcapng");
+    let running = Running::start(&namespace, &["-i", "v1", "-f", OURS, "-s", "60"], &path);
+    let sender = namespace.sender("v0").unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                sender.send(&frame(1, 60, None)).unwrap();
+            }
+        });
+        // Also where the rest panics.
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _over = Over(&is_over);
+        let has_begun = wait::until(LIMIT, || path.metadata().is_ok_and(|of| of.len() > 1 << 20));
+        running.signal(Signal::SIGINT);
+        let output = running.output();
+        assert!(has_begun);
+        said(&output, 0, &["captured"]);
+    });
+    let statistics = &contents(&path).statistics[0];
+    assert_eq!(statistics.accepted, Some(statistics.delivered.unwrap() + statistics.os_dropped.unwrap()));
 }
 
 #[test]

@@ -71,8 +71,8 @@ fn a_burst_is_captured_as_tcpdump_captures_it() {
     }
     let statistics = &contents.statistics[0];
     assert_eq!(
-        (statistics.accepted, statistics.os_dropped, statistics.delivered),
-        (Some(PACKETS.into()), Some(0), Some(PACKETS.into()))
+        (statistics.accepted, statistics.dropped, statistics.os_dropped, statistics.delivered),
+        (Some(PACKETS.into()), Some(0), Some(0), Some(PACKETS.into()))
     );
     assert!(statistics.start.unwrap() <= before[0] && statistics.end.unwrap() <= now());
     match tcpdump {
