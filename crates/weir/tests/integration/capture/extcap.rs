@@ -108,14 +108,19 @@ fn packets_go_into_the_pipe_until_wireshark_has_enough() {
 fn tshark_lists_the_interfaces_and_captures_at_one() {
     let Some(namespace) = namespace() else { return };
     let folder = folder("tshark");
-    let program = folder.join("weir");
     let script = format!("#!/bin/sh\nexec {} capture \"$@\"\n", paths::quoted(Path::new(WEIR)));
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    // Where Wireshark looks has changed over the years.
+    for place in [".local/lib/wireshark/extcap", ".config/wireshark/extcap"] {
+        let place = folder.join(place);
+        std::fs::create_dir_all(&place).unwrap();
+        let program = place.join("weir");
+        std::fs::write(&program, &script).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    }
     let tshark = || {
         let mut command = namespace.command("tshark");
         // Settings of whoever runs the test say nothing here.
-        command.env("WIRESHARK_EXTCAP_DIR", &folder).env("HOME", &folder).env_remove("XDG_CONFIG_HOME");
+        command.env("HOME", &folder).env_remove("XDG_CONFIG_HOME");
         command
     };
     let listed = match Command::new("tshark").arg("--version").output() {
