@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use weir_pcapng::{Event, Filter, Interface, Reader, Resolution};
+use weir_pcapng::{Event, Filter, Interface, Reader, Resolution, Statistics};
 
 use crate::error::Error;
 use crate::limits::STEP_RECORDS;
@@ -81,7 +81,8 @@ impl Source for Files {
                 Event::Section(_) | Event::UnknownVersion { .. } => current.interfaces.clear(),
                 Event::Interface(_, interface) => {
                     current.interfaces.push(counts.len());
-                    counts.push(Counts::default());
+                    // Where the file says none, none are written.
+                    counts.push(Counts { of_file: Some(Statistics::default()), ..Counts::default() });
                     take.interface(&rewritten(interface, self.snaplen, self.filter.as_ref()), Filtered::No)?;
                 }
                 Event::Packet(packet) => {

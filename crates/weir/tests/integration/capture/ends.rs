@@ -1,5 +1,6 @@
 //! How captures end: whatever happens, what was captured before can be read, and a message says what it was.
 
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -68,6 +69,30 @@ fn a_signal_ends_it_while_packets_keep_coming() {
     });
     let statistics = &contents(&path).statistics[0];
     assert_eq!(statistics.accepted, Some(statistics.delivered.unwrap() + statistics.os_dropped.unwrap()));
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_standard_input() {
+    let path = folder("input").join("file.pcapng");
+    let packets: Vec<_> =
+        (0..10).map(|number| testkit::pcap_file::Packet::whole(frame(number, 60, None))).collect();
+    let file = testkit::pcap_file::pcapng(1, &packets);
+    // Whole blocks, and a part of one.
+    for cut in [0, 10] {
+        let mut command = Command::new(WEIR);
+        command.args(["capture", "-r", "-", "-w"]).arg(&path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running { child: command.spawn().unwrap() };
+        let mut input = running.child.stdin.take().unwrap();
+        input.write_all(&file[..file.len() - cut]).unwrap();
+        let expected = if cut == 0 { 10 } else { 9 };
+        assert!(wait::until(LIMIT, || count(&path) == expected), "they are not written");
+        running.signal(Signal::SIGTERM);
+        said(&running.output(), 0, &[&format!("{expected} captured")]);
+        assert_eq!(is_whole(&path), expected);
+        drop(input);
+        std::fs::remove_file(&path).unwrap();
+    }
 }
 
 #[test]
