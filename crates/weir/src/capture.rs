@@ -30,7 +30,6 @@ use weir_pcapng::Section;
 use weir_source::SourceFile;
 
 use crate::args::capture::Capture as Args;
-use crate::args::pcap::Mode;
 use crate::capture::filters::Expression;
 use crate::capture::printer::Printer;
 use crate::capture::report::Reporter;
@@ -63,9 +62,6 @@ struct Asked {
 
 impl Asked {
     fn of(args: &Args) -> Result<Asked, Failure> {
-        if args.mode == Mode::Scoped {
-            return Err(Failure::Usage(anyhow!("--mode scoped is not supported yet; use --mode compat")));
-        }
         let filter = match (&args.filter, &args.extcap.extcap_capture_filter) {
             (Some(one), Some(other)) if !one.trim().is_empty() && !other.trim().is_empty() => {
                 Some(format!("({one}) and ({other})"))

@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::ArgGroup;
 use weir_capture::SNAPLEN_DEFAULT;
 
-use crate::args::pcap::{Mode, Names, mode};
+use weir_pcap_filter::Mode;
+
+use crate::args::pcap::{Names, mode};
 use crate::args::record::file_size;
 
 const EXAMPLES: &str = "\
@@ -89,7 +91,7 @@ pub(crate) struct Capture {
     netmask: Option<Ipv4Addr>,
 
     /// Whose meaning expressions have
-    #[arg(long, value_parser = mode(), default_value = "compat")]
+    #[arg(long, value_parser = mode(), default_value = "scoped")]
     pub(crate) mode: Mode,
 
     #[command(flatten)]
