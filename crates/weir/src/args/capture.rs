@@ -80,7 +80,7 @@ pub(crate) struct Capture {
 
     /// Take packets to and from this machine alone: do not put interfaces into promiscuous mode
     #[arg(short = 'p', long = "no-promiscuous-mode")]
-    pub(crate) is_selfish: bool,
+    pub(crate) is_not_promiscuous: bool,
 
     /// The kernel's buffer for each interface: a number, with K, M or G
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = file_size, default_value = "8M")]
