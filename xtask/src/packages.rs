@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 37] = [
+pub(crate) const PACKAGES: [Package; 38] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -119,6 +119,11 @@ pub(crate) const PACKAGES: [Package; 37] = [
         name: "tcpdump",
         program: "tcpdump",
         used_for: "the tests that weir captures what tcpdump captures",
+    },
+    Package {
+        name: "iproute2",
+        program: "ip",
+        used_for: "the tests that capture packets in a network namespace of their own",
     },
     Package { name: "mandoc", program: "mandoc", used_for: "the test that it sets the manual pages" },
 ];

@@ -177,6 +177,31 @@ fn group(source: &mut Source, left: &str, word: &str, right: &str) -> String {
     }
 }
 
+/// An expression for Ethernet with a long list of addresses or ports in it, alone or with terms around it.
+pub fn listing(source: &mut Source, members: usize) -> String {
+    let capabilities = capabilities(1);
+    let list = primitives::list(source, members);
+    let around = |source: &mut Source| match source.below(4) {
+        0 => primitives::list(source, members),
+        1 => compound(source, capabilities, 1),
+        2 => source
+            .pick(&["tcp", "ip", "udp", "not arp", "ip6 or arp", "vlan", "greater 60", "icmp"])
+            .to_owned(),
+        _ => primitives::primitive(source, capabilities),
+    };
+    match source.below(10) {
+        0 | 1 => list,
+        2 => format!("not ({list})"),
+        3 => format!("{} and ({list})", around(source)),
+        4 => format!("{} or {list}", around(source)),
+        5 => format!("({list}) and {}", around(source)),
+        6 => format!("{list} or {}", around(source)),
+        7 => format!("{} and not ({list})", around(source)),
+        8 => format!("({list}) and not ({})", around(source)),
+        _ => format!("{} and ({list}) or {}", around(source), around(source)),
+    }
+}
+
 fn either(source: &mut Source) -> &'static str {
     source.pick(&["and", "or", "&&", "||"])
 }

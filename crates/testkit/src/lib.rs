@@ -16,6 +16,7 @@ pub mod kernel_map;
 pub mod libpcap;
 pub mod mapped;
 pub mod measure;
+pub mod netns;
 pub mod packets;
 pub mod page;
 pub mod paths;

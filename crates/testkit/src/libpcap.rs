@@ -50,6 +50,22 @@ pub struct Libpcap {
     compiling: Mutex<()>,
 }
 
+/// A program that bpf_validate accepts.
+#[derive(Clone, Copy, Debug)]
+pub struct Valid<'p> {
+    run: unsafe extern "C" fn(*const RawInsn, *const u8, c_uint, c_uint) -> c_uint,
+    program: &'p [RawInsn],
+}
+
+impl Valid<'_> {
+    /// As [`Libpcap::filter`].
+    #[inline]
+    pub fn filter(&self, packet: &[u8], wire_len: u32) -> u32 {
+        // SAFETY: the program is valid; the packet has as many bytes as are said, and loads are held to them.
+        unsafe { (self.run)(self.program.as_ptr(), packet.as_ptr(), wire_len, packet.len() as c_uint) }
+    }
+}
+
 /// `pcap_t`, whose content is libpcap's own.
 #[repr(C)]
 struct Handle {
@@ -141,9 +157,15 @@ impl Libpcap {
     ///
     /// Panics if `program` is not valid ([`Libpcap::is_valid`]). A program that jumps back can run for ever.
     pub fn filter(&self, program: &[RawInsn], packet: &[u8], wire_len: u32) -> u32 {
+        self.valid(program).filter(packet, wire_len)
+    }
+
+    /// The program, to be run on many packets.
+    ///
+    /// Panics if `program` is not valid.
+    pub fn valid<'p>(&self, program: &'p [RawInsn]) -> Valid<'p> {
         assert!(self.is_valid(program), "bpf_validate refuses {program:x?}");
-        // SAFETY: the program is valid; the packet has as many bytes as are said, and loads are held to them.
-        unsafe { (self.filter)(program.as_ptr(), packet.as_ptr(), wire_len, packet.len() as c_uint) }
+        Valid { run: self.filter, program }
     }
 
     /// The link types that have a name, by their numbers.

@@ -5,7 +5,8 @@
 //! engine; [`sides`] makes an engine ready to run it; [`measure`] times several sides in turn; [`translate`]
 //! times the verifier and the JIT themselves; [`report`] says it in
 //! lines that `cargo xtask bench vm` makes tables of. The tests of this crate compare the answers. [`filters`] has event
-//! filters, on weir's engines and hard-coded, for `cargo xtask bench filter`.
+//! filters, on weir's engines and hard-coded, for `cargo xtask bench filter`; [`packets`] has packet filters, beside libpcap's
+//! interpreter and the kernel, for `cargo xtask bench pcap`.
 //!
 //! Development only: no crate that is shipped depends on it. Deliberately not here: statistics and bars (xtask).
 
@@ -24,3 +25,5 @@ pub mod translate;
 pub mod report;
 
 pub mod filters;
+
+pub mod packets;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use weir_ebpf::Program;
-use weir_pcap_filter::{LinkType, NoNames, Options, SNAPLEN_DEFAULT};
+use weir_pcap_filter::{LinkType, Mode, NoNames, Options, SNAPLEN_DEFAULT};
 use weir_rt::local::{self, LocalProgram, PacketFields};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 
@@ -15,7 +15,8 @@ const BURST: usize = 32;
 
 fn main() {
     let expression = std::env::args().nth(1).expect("an expression is needed");
-    let options = Options { link_type: LinkType::EN10MB, snaplen: SNAPLEN_DEFAULT, netmask: None };
+    let options =
+        Options { link_type: LinkType::EN10MB, snaplen: SNAPLEN_DEFAULT, netmask: None, mode: Mode::Scoped };
     let filter = weir_pcap_filter::compile(&expression, &options, &NoNames).expect("it compiles");
     let program = native(&filter.program("filter").expect("it is short"));
     let packets = [packet(); BURST];
@@ -35,7 +36,8 @@ fn main() {
 }
 
 fn native(program: &Program) -> LocalProgram {
-    let verified = weir_verifier::verify(program, &[], &weir_verifier::Limits::default()).expect("it is accepted");
+    let verified =
+        weir_verifier::verify(program, &[], &weir_verifier::Limits::default()).expect("it is accepted");
     let layout = SegmentLayout::plan(&[], 1).expect("no maps");
     let segment = Segment::create_local(layout, &Identity::default()).expect("some memory");
     let executable = weir_jit::compile(&verified, &local::site(segment.layout())).expect("it has code");

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use weir_packet_ring::{Direction, Flags, Meta, Writer};
+use weir_packet_ring::{Direction, Flags, Meta, RingSpec, Writer};
 use weir_rt::local::{LocalProgram, PacketFields};
 
 use crate::ids::Ids;
@@ -23,8 +23,13 @@ pub(crate) struct Active {
     ids: Option<Ids>,
     ring: usize,
     snaplen: usize,
+    /// What a filter may ask for that is the same of all packets of the queue.
+    fields: PacketFields,
     whole: Whole,
 }
+
+/// `PACKET_OUTGOING`, as contexts of classifiers have it; what is received has 0.
+const OUTGOING: u64 = 4;
 
 /// Which packets are kept.
 #[derive(Clone, Debug)]
@@ -38,19 +43,23 @@ impl Active {
     pub(crate) fn new(
         writer: Writer,
         keeps: Keeps,
-        direction: Direction,
+        spec: RingSpec,
         ids: Option<Ids>,
         ring: usize,
         snaplen: u32,
     ) -> Active {
         let snaplen = (snaplen as usize).min(WHOLE_BYTES_MAX);
-        Active { writer, keeps, direction, ids, ring, snaplen, whole: Whole::new() }
+        let mut fields = PacketFields::default();
+        fields.set("pkt_type", if spec.direction == Direction::Tx { OUTGOING } else { 0 });
+        // One more than the number, as the kernel has it.
+        fields.set("queue_mapping", u64::from(spec.queue) + 1);
+        Active { writer, keeps, direction: spec.direction, ids, ring, snaplen, fields, whole: Whole::new() }
     }
 
     /// # Safety
     /// The pointers are to whole packets, which are this thread's alone until this returns.
     pub(crate) unsafe fn burst(&mut self, packets: &[*mut RteMbuf]) {
-        let Active { writer, keeps, direction, ids, ring, snaplen, whole } = self;
+        let Active { writer, keeps, direction, ids, ring, snaplen, fields, whole } = self;
         let mut queue =
             Queue { writer, direction: *direction, ids: *ids, ring: *ring, snaplen: *snaplen, whole };
         // SAFETY: the caller's promise.
@@ -58,7 +67,7 @@ impl Active {
             match keeps {
                 Keeps::All => queue.look(packets, |_, _| u32::MAX),
                 Keeps::Filtered(program) => {
-                    queue.look(packets, |bytes, wire| program.classify(bytes, wire, PacketFields::NONE))
+                    queue.look(packets, |bytes, wire| program.classify(bytes, wire, fields))
                 }
             }
         };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_ebpf::context::{self, Field};
 use weir_ebpf::{Insn, Program, ProgramKind};
 use weir_rt::local::{self, LocalProgram};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
@@ -20,6 +21,14 @@ pub(crate) fn load(insns: &[[u8; 8]]) -> Result<Keeps, String> {
     let verified = verified.map_err(|rejection| format!("the filter is refused: {rejection}"))?;
     if verified.writes_packet() {
         return Err("the filter is refused: it may write to packets".to_owned());
+    }
+    for name in ["hash", "ifindex"] {
+        let field = context::field_named(ProgramKind::Classifier, name);
+        if field.is_some_and(|field| verified.context_reads() & Field::slots(field.at, 4) != 0) {
+            return Err(format!(
+                "the filter is refused: it asks for {name}, which is not known of packets here"
+            ));
+        }
     }
     let layout = SegmentLayout::plan(&[], 1).map_err(|error| format!("the filter's memory: {error}"))?;
     let segment = Segment::create_local(layout, &Identity::default());

@@ -52,7 +52,7 @@ impl Session {
         let mut session = Session { owner, armed: Vec::new() };
         for (index, spec) in plan.rings.iter().enumerate() {
             let (writer, keeps) = (segment.writer(index), keeps.clone());
-            let active = Active::new(writer, keeps, spec.direction, ids, index, plan.snaplen);
+            let active = Active::new(writer, keeps, *spec, ids, index, plan.snaplen);
             match arm(dpdk, kept.tap(*spec), active) {
                 Ok(armed) => session.armed.push(armed),
                 Err(error) => {

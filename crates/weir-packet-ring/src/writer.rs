@@ -120,5 +120,4 @@ impl Writer {
         self.tail = self.mapping.word(self.page + ring::TAIL).load(Ordering::Acquire);
         needed <= self.free()
     }
-
 }

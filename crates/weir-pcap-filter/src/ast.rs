@@ -47,6 +47,7 @@ pub enum Term {
     PppoeDiscovery,
     PppoeSession(Option<u32>),
     Geneve(Option<u32>),
+    Vxlan(Option<u32>),
     Llc(Llc),
     /// Fields that OpenBSD's packet filter logs.
     Pf(Pf),
@@ -119,6 +120,8 @@ pub enum Arith {
     Number(u32),
     /// `len`: the length on the wire.
     Len,
+    /// `queue` and `hash`.
+    Fact(Fact),
     /// `protocol[offset:bytes]`.
     Load {
         protocol: Protocol,
@@ -129,6 +132,13 @@ pub enum Arith {
     Negate(Box<Arith>),
     /// The span is the operator's.
     Binary(Operator, Box<Arith>, Box<Arith>, Span),
+}
+
+/// A number that is known of a packet beside its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fact {
+    Queue,
+    Hash,
 }
 
 /// Arithmetic of 32 bits without sign.

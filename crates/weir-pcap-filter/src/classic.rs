@@ -5,6 +5,7 @@
 //! loaded again. Jumps reach 255 instructions; where one has to reach further, it leads to a `ja` after it.
 
 mod layout;
+mod upper;
 
 use std::collections::HashMap;
 
@@ -14,7 +15,7 @@ use weir_cbpf::{Ancillary, Insn, ancillary};
 use crate::ast::Operator;
 use crate::classic::layout::{Code, Label};
 use crate::graph::{Condition, Graph, Node, Target};
-use crate::ir::{Chain, Comparison, Metadata, Test, Value, ValueId, Width};
+use crate::ir::{Chain, Comparison, ContextField, Metadata, Test, Value, ValueId, Width};
 use crate::{Filter, TooLong};
 
 /// Slots of M[].
@@ -26,7 +27,7 @@ impl Filter {
     /// # Errors
     /// Its numbers need more memory than the machine has.
     pub fn classic(&self) -> Result<Vec<Insn>, TooLong> {
-        let graph = &self.graph;
+        let graph = &self.graph.without_sets();
         if graph.kept.len() >= SLOTS {
             return Err(TooLong { what: "tunnels and lengths", limit: SLOTS });
         }
@@ -37,9 +38,13 @@ impl Filter {
             slots,
             in_use: 0,
             held: Held::default(),
+            missing: None,
             entry: vec![None; graph.nodes.len()],
         };
-        emitter.begin();
+        // Scoped filters ask for values alone that were kept on every way.
+        if self.meaning.is_none() {
+            emitter.begin();
+        }
         let order = graph.order();
         for (at, index) in order.iter().enumerate() {
             let next = order.get(at + 1).map(|next| Target::Node(*next));
@@ -70,6 +75,8 @@ struct Emitter<'a> {
     /// Slots of M[] in use for values at hand.
     in_use: u32,
     held: Held,
+    /// Where a packet goes that a value is missing of, if it is not rejected as the machine does it.
+    missing: Option<Label>,
     /// What is held on every way to a node.
     entry: Vec<Option<Held>>,
 }
@@ -91,9 +98,10 @@ impl Emitter<'_> {
     }
 
     fn node(&mut self, index: usize, next: Option<Target>) -> Result<(), TooLong> {
-        let Node { forced, condition, yes, no } = &self.graph.nodes[index];
+        let Node { forced, condition, yes, no, missing } = &self.graph.nodes[index];
         self.code.place(Label::Target(Target::Node(index)));
         self.held = self.entry[index].unwrap_or_default();
+        self.missing = (*missing != Target::Reject).then_some(Label::Target(*missing));
         for value in forced {
             self.fresh(*value)?;
             if let Some(slot) = self.slots.get(value) {
@@ -116,6 +124,9 @@ impl Emitter<'_> {
                 entry.a = entry.a.filter(|value| held.a == Some(*value));
                 entry.x = entry.x.filter(|value| held.x == Some(*value));
             }
+        }
+        if let Target::Node(node) = *missing {
+            self.entry[node] = Some(Held::default());
         }
         Ok(())
     }
@@ -158,12 +169,17 @@ impl Emitter<'_> {
 
     fn fresh(&mut self, id: ValueId) -> Result<(), TooLong> {
         match *self.graph.values.get(id) {
+            // Sets were taken apart.
+            Value::Set(_) => {}
             Value::Const(number) => self.code.push(Insn::plain(class::LD | mode::IMM, number)),
             Value::Len => self.code.push(Insn::plain(class::LD | mode::LEN, 0)),
-            Value::Load { base: None, offset, width } => self.code.push(Insn::load(size_of(width), offset)),
+            Value::Load { base: None, offset, width } => {
+                self.need(offset, width.bytes());
+                self.code.push(Insn::load(size_of(width), offset));
+            }
             Value::Load { base: Some(base), offset, width } => {
                 self.index(base)?;
-                self.code.push(Insn::load_indexed(size_of(width), offset));
+                self.indexed(size_of(width), offset);
             }
             Value::HeaderLength { .. } => {
                 self.index(id)?;
@@ -178,10 +194,22 @@ impl Emitter<'_> {
                     Metadata::PacketType => (Ancillary::PacketType, size::H),
                     Metadata::Ifindex => (Ancillary::InterfaceIndex, size::W),
                 };
-                let row = ancillary::ALL.iter().find(|row| row.meaning == fact);
-                // SANITY: both are in the table.
-                let offset = ancillary::BASE.wrapping_add(row.expect("a row").offset);
-                self.code.push(Insn::load(width, offset));
+                self.ancillary(fact, width);
+            }
+            Value::Context(field) => {
+                let fact = match field {
+                    ContextField::PacketType => Ancillary::PacketType,
+                    ContextField::Ifindex => Ancillary::InterfaceIndex,
+                    ContextField::QueueMapping => Ancillary::Queue,
+                    ContextField::Hash => Ancillary::ReceiveHash,
+                };
+                self.ancillary(fact, size::W);
+            }
+            Value::Upper(chain) => self.upper(chain)?,
+            Value::Binary { operator: operator @ (Operator::Div | Operator::Mod), left, right, .. }
+                if self.missing.is_some() && self.graph.values.constant(right).is_none() =>
+            {
+                self.divide(operator, left, right)?;
             }
             Value::Binary { operator, left, right, .. } => match self.graph.values.constant(right) {
                 Some(number) => {
@@ -211,6 +239,57 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    fn ancillary(&mut self, fact: Ancillary, width: u16) {
+        let row = ancillary::ALL.iter().find(|row| row.meaning == fact);
+        // SANITY: all of them are in the table.
+        let offset = ancillary::BASE.wrapping_add(row.expect("a row").offset);
+        self.code.push(Insn::load(width, offset));
+    }
+
+    /// A packet without these bytes goes on elsewhere. The machine knows the length on the wire alone, and rejects a packet of which fewer
+    /// bytes were captured than are read. A is lost.
+    fn need(&mut self, offset: u32, bytes: u32) {
+        let Some(missing) = self.missing else { return };
+        let Some(end) = offset.checked_add(bytes) else { return self.code.jump(missing) };
+        let further = self.code.label();
+        self.code.push(Insn::plain(class::LD | mode::LEN, 0));
+        self.code.branch(Insn::jump(weir_cbpf::insn::jmp::JGE, end, 0, 0), further, missing);
+        self.code.place(further);
+        self.held.a = None;
+    }
+
+    /// A load at X and an offset.
+    fn indexed(&mut self, width: u16, offset: u32) {
+        let bytes = [(size::B, 1), (size::H, 2), (size::W, 4)].into_iter().find(|(size, _)| *size == width);
+        let bytes = bytes.map_or(4, |(_, bytes)| bytes);
+        if let Some(missing) = self.missing {
+            use weir_cbpf::insn::{jmp, source};
+            self.need(offset, bytes);
+            let further = self.code.label();
+            self.code.push(Insn::alu(alu::SUB, offset.wrapping_add(bytes)));
+            self.code.branch(Insn::jump(jmp::JGE | source::X, 0, 0, 0), further, missing);
+            self.code.place(further);
+        }
+        self.code.push(Insn::load_indexed(width, offset));
+    }
+
+    /// A division by a value, which has no result if that is 0.
+    fn divide(&mut self, operator: Operator, left: ValueId, right: ValueId) -> Result<(), TooLong> {
+        let Some(missing) = self.missing else { return Ok(()) };
+        self.value(right)?;
+        let slot = self.slot()?;
+        let further = self.code.label();
+        self.code.branch(Insn::jump(weir_cbpf::insn::jmp::JEQ, 0, 0, 0), missing, further);
+        self.code.place(further);
+        self.code.push(Insn::plain(class::ST, slot));
+        self.value(left)?;
+        self.code.push(Insn::plain(class::LDX | mode::MEM, slot));
+        self.held.x = Some(right);
+        self.code.push(Insn::alu(operation(operator) | weir_cbpf::insn::source::X, 0));
+        self.in_use -= 1;
+        Ok(())
+    }
+
     fn operate(&mut self, operator: Operator, number: u32) {
         match operator {
             // The machine takes no such shifts; they give 0.
@@ -231,7 +310,9 @@ impl Emitter<'_> {
         match (self.slots.get(&id), self.graph.values.get(id)) {
             (Some(slot), _) => self.code.push(Insn::plain(class::LDX | mode::MEM, *slot)),
             (None, Value::HeaderLength { offset }) => {
-                self.code.push(Insn::plain(class::LDX | mode::MSH | size::B, *offset));
+                let offset = *offset;
+                self.need(offset, 1);
+                self.code.push(Insn::plain(class::LDX | mode::MSH | size::B, offset));
             }
             (None, Value::Const(number)) => self.code.push(Insn::plain(class::LDX | mode::IMM, *number)),
             _ => {
@@ -248,7 +329,11 @@ impl Emitter<'_> {
         let is_simple = self.slots.contains_key(&left)
             || matches!(
                 self.graph.values.get(left),
-                Value::Const(_) | Value::Len | Value::Load { base: None, .. } | Value::Metadata(_)
+                Value::Const(_)
+                    | Value::Len
+                    | Value::Load { base: None, .. }
+                    | Value::Metadata(_)
+                    | Value::Context(_)
             );
         if is_simple {
             self.index(right)?;

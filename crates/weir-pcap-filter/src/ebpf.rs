@@ -11,10 +11,13 @@
 //! begins ([`guards`]): a packet that leaves less than every way to acceptance reads is rejected at once. Other offsets are left to
 //! `LD_IND`, which checks by itself. Numbers that are compared with constants stay in the byte order of the packet.
 //!
-//! Values that are kept ([`Graph::kept`]) lie on the stack, which has zeros there at first.
+//! Values that are kept ([`Graph::kept`]) lie on the stack, which has zeros there at first in compatible filters.
+//!
+//! Where values are missing, packets are rejected, or go on where the node says ([`Node::missing`]).
 
 mod assemble;
 mod guards;
+mod upper;
 mod value;
 
 use std::collections::HashMap;
@@ -40,7 +43,8 @@ impl Filter {
         if self.graph.kept.len() >= SLOTS {
             return Err(TooLong { what: "tunnels and lengths", limit: SLOTS });
         }
-        emitter.begin();
+        // Scoped filters ask for values alone that were kept on every way.
+        emitter.begin(self.meaning.is_none());
         let order = self.graph.order();
         for (at, index) in order.iter().enumerate() {
             let next = order.get(at + 1).map(|next| Target::Node(*next));
@@ -73,28 +77,25 @@ impl<'a> Emitter<'a> {
         Emitter { graph, guards, code: Assembler::default(), kept, in_use, pointer: None }
     }
 
-    fn begin(&mut self) {
-        use weir_ebpf::context::field_named;
-        let offset = |name| {
-            let field = field_named(ProgramKind::Classifier, name);
-            // SANITY: both are fields of the kind.
-            field.expect("a field").offset as i16
-        };
+    fn begin(&mut self, clears_kept: bool) {
         self.code.copy64(6, 1);
-        self.code.load(2, 7, 6, offset("data"));
-        self.code.load(2, 8, 6, offset("data_end"));
-        if !self.kept.is_empty() {
+        self.code.load(2, 7, 6, context_offset("data"));
+        self.code.load(2, 8, 6, context_offset("data_end"));
+        if clears_kept && !self.kept.is_empty() {
             self.code.set(0, 0);
             (0..self.kept.len()).for_each(|slot| self.code.store(slot, 0));
         }
     }
 
     fn node(&mut self, index: usize, next: Option<Target>) -> Result<(), TooLong> {
-        let Node { forced, condition, yes, no } = &self.graph.nodes[index];
+        let Node { forced, condition, yes, no, missing } = &self.graph.nodes[index];
         self.code.place(Label::of(Target::Node(index)));
         self.pointer = None;
-        let check = self.guards.check(index);
-        if let Some(bytes) = check {
+        if let Some(bytes) = self.guards.check(index) {
+            self.code.need_or(7, bytes, Label::of(Target::Reject));
+        }
+        self.code.missing = (*missing != Target::Reject).then_some(Label::of(*missing));
+        if let Some(bytes) = self.guards.check_of_reads(index) {
             self.code.need(7, bytes);
         }
         for value in forced {
@@ -193,4 +194,11 @@ impl<'a> Emitter<'a> {
         self.code.exit();
         self.code.finish()
     }
+}
+
+/// Where the context has a field.
+fn context_offset(name: &str) -> i16 {
+    let field = weir_ebpf::context::field_named(ProgramKind::Classifier, name);
+    // SANITY: all that are asked for are fields of the kind.
+    field.expect("a field").offset as i16
 }

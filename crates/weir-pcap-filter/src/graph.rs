@@ -31,7 +31,7 @@ pub enum Condition {
 /// One node.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Node {
-    /// Values that are evaluated first, for their loads: where one of them leaves the packet, it is rejected.
+    /// Values that are evaluated first, for their loads.
     pub forced: Vec<ValueId>,
     /// Decides between the two.
     pub condition: Condition,
@@ -39,6 +39,8 @@ pub struct Node {
     pub yes: Target,
     /// If not.
     pub no: Target,
+    /// If a value has a load that leaves the packet, or a division by zero. In compatible filters that rejects the packet.
+    pub missing: Target,
 }
 
 /// An expression's meaning.
@@ -55,44 +57,75 @@ pub struct Graph {
     pub kept: BTreeSet<ValueId>,
 }
 
+/// Where a test leads whose bytes are missing.
+#[derive(Clone, Copy)]
+enum Missing {
+    Reject,
+    /// It is no, and so is its contrary.
+    No,
+    Yes,
+}
+
+impl Missing {
+    fn of(self, yes: Target, no: Target) -> Target {
+        match self {
+            Missing::Reject => Target::Reject,
+            Missing::No => no,
+            Missing::Yes => yes,
+        }
+    }
+
+    fn contrary(self) -> Missing {
+        match self {
+            Missing::Reject => Missing::Reject,
+            Missing::No => Missing::Yes,
+            Missing::Yes => Missing::No,
+        }
+    }
+}
+
 impl Graph {
     /// The tests of what an expression means.
     pub(crate) fn of(lowered: Lowered) -> Graph {
-        let Lowered { values, pred, lengths, guard, .. } = lowered;
+        let Lowered { values, pred, lengths, guard, is_scoped, .. } = lowered;
+        let missing = if is_scoped { Missing::No } else { Missing::Reject };
         let kept = lengths.iter().copied().collect();
         let mut graph = Graph { values, nodes: Vec::new(), root: Target::Accept, kept };
         let Some(pred) = pred else { return graph };
-        graph.root = graph.build(&pred, Target::Accept, Target::Reject);
+        graph.root = graph.build(&pred, Target::Accept, Target::Reject, missing);
         if let Target::Node(root) = graph.root {
             graph.nodes[root].forced = lengths;
         }
         if let Some(guard) = guard {
-            graph.root = graph.build(&guard, graph.root, Target::Reject);
+            graph.root = graph.build(&guard, graph.root, Target::Reject, missing);
         }
         graph
     }
 
     /// Nodes that lead to `yes` where `pred` holds and to `no` where not.
-    fn build(&mut self, pred: &Pred, yes: Target, no: Target) -> Target {
+    fn build(&mut self, pred: &Pred, yes: Target, no: Target, missing: Missing) -> Target {
         match pred {
-            Pred::Test(test) => self.add(Condition::Test(*test), yes, no),
-            Pred::Chain(chain) => self.add(Condition::Chain(*chain), yes, no),
+            Pred::Test(test) => self.add(Condition::Test(*test), yes, no, missing.of(yes, no)),
+            Pred::Chain(chain) => self.add(Condition::Chain(*chain), yes, no, missing.of(yes, no)),
             Pred::Need(value) => {
                 self.kept.insert(*value);
-                let target = self.add(Condition::Always, yes, yes);
+                let target = self.add(Condition::Always, yes, yes, missing.of(yes, no));
                 if let Target::Node(node) = target {
                     self.nodes[node].forced.push(*value);
                 }
                 target
             }
-            Pred::Not(inner) => self.build(inner, no, yes),
-            Pred::And(parts) => parts.iter().rev().fold(yes, |next, part| self.build(part, next, no)),
-            Pred::Or(parts) => parts.iter().rev().fold(no, |next, part| self.build(part, yes, next)),
+            Pred::Not(inner) => self.build(inner, no, yes, missing.contrary()),
+            Pred::Fails(inner) => self.build(inner, no, yes, missing),
+            Pred::And(parts) => {
+                parts.iter().rev().fold(yes, |next, part| self.build(part, next, no, missing))
+            }
+            Pred::Or(parts) => parts.iter().rev().fold(no, |next, part| self.build(part, yes, next, missing)),
         }
     }
 
-    fn add(&mut self, condition: Condition, yes: Target, no: Target) -> Target {
-        self.nodes.push(Node { forced: Vec::new(), condition, yes, no });
+    fn add(&mut self, condition: Condition, yes: Target, no: Target, missing: Target) -> Target {
+        self.nodes.push(Node { forced: Vec::new(), condition, yes, no, missing });
         Target::Node(self.nodes.len() - 1)
     }
 
@@ -110,7 +143,7 @@ impl Graph {
                     state[node] = 1;
                     stack.push(node);
                     // The one that is pushed last is finished first, and so stands further back: `yes` follows its node.
-                    for target in [self.nodes[node].yes, self.nodes[node].no] {
+                    for target in [self.nodes[node].yes, self.nodes[node].missing, self.nodes[node].no] {
                         if let Target::Node(next) = target
                             && state[next] == 0
                         {
@@ -143,6 +176,7 @@ impl Graph {
             let mut new = self.nodes[*node].clone();
             new.yes = rename(&renamed, new.yes);
             new.no = rename(&renamed, new.no);
+            new.missing = rename(&renamed, new.missing);
             let index = *kept.entry(new.clone()).or_insert_with(|| {
                 nodes.push(new);
                 nodes.len() - 1
@@ -158,8 +192,9 @@ impl Graph {
         let order = self.order();
         for index in order.into_iter().rev() {
             let (yes, no) = (self.through(self.nodes[index].yes), self.through(self.nodes[index].no));
+            let missing = self.through(self.nodes[index].missing);
             let node = &mut self.nodes[index];
-            (node.yes, node.no) = (yes, no);
+            (node.yes, node.no, node.missing) = (yes, no, missing);
             if yes == no
                 && let Condition::Test(test) = node.condition
             {
@@ -169,7 +204,7 @@ impl Graph {
             let forced = std::mem::take(&mut self.nodes[index].forced);
             let mut kept: Vec<ValueId> = forced
                 .into_iter()
-                .filter(|value| self.kept.contains(value) || self.may_reject(*value))
+                .filter(|value| self.kept.contains(value) || self.may_be_missing(*value))
                 .collect();
             kept.dedup();
             // What rejects in any case needs no other test before it.
@@ -181,13 +216,17 @@ impl Graph {
 
     /// Past nodes that do nothing.
     fn through(&self, mut target: Target) -> Target {
+        // Where a packet is rejected, nothing is read any more.
+        let keeps = |node: &Node| {
+            node.yes != Target::Reject && node.forced.iter().any(|value| self.kept.contains(value))
+        };
         while let Target::Node(index) = target {
             let node = &self.nodes[index];
             let is_idle = node.forced.is_empty() && node.condition == Condition::Always;
+            let is_same = node.condition == Condition::Always || node.no == node.yes;
             // A packet that is rejected either way need not be looked at.
-            let rejects = node.yes == Target::Reject
-                && (node.condition == Condition::Always || node.no == Target::Reject);
-            if is_idle || rejects {
+            let decides_nothing = is_same && node.missing == node.yes && !keeps(node);
+            if is_idle || decides_nothing {
                 target = node.yes;
             } else {
                 break;
@@ -196,20 +235,24 @@ impl Graph {
         target
     }
 
-    /// Whether evaluating the value may reject the packet.
-    fn may_reject(&self, value: ValueId) -> bool {
+    /// Whether the value may be missing.
+    fn may_be_missing(&self, value: ValueId) -> bool {
         if self.kept.contains(&value) {
             return false;
         }
         match self.values.get(value) {
-            Value::Const(_) | Value::Len => false,
-            Value::Negate(inner) => self.may_reject(*inner),
+            Value::Const(_) | Value::Set(_) | Value::Len | Value::Context(_) => false,
+            Value::Negate(inner) => self.may_be_missing(*inner),
             Value::Binary { operator, left, right, .. } => {
                 matches!(operator, crate::ast::Operator::Div | crate::ast::Operator::Mod)
-                    || self.may_reject(*left)
-                    || self.may_reject(*right)
+                    || self.may_be_missing(*left)
+                    || self.may_be_missing(*right)
             }
-            Value::Load { .. } | Value::HeaderLength { .. } | Value::Metadata(_) | Value::If { .. } => true,
+            Value::Load { .. }
+            | Value::HeaderLength { .. }
+            | Value::Metadata(_)
+            | Value::Upper(_)
+            | Value::If { .. } => true,
         }
     }
 }
@@ -229,7 +272,7 @@ impl fmt::Display for Graph {
             return writeln!(f, "{}", name(self.root));
         }
         for node in &order {
-            let Node { forced, condition, yes, no } = &self.nodes[*node];
+            let Node { forced, condition, yes, no, missing } = &self.nodes[*node];
             write!(f, "{}:", name(Target::Node(*node)))?;
             for value in forced {
                 let made_of = self.values.show_fresh(*value, &self.kept);
@@ -244,12 +287,16 @@ impl fmt::Display for Graph {
                     let version = if *is_ipv6 { 6 } else { 4 };
                     write!(f, " if chain of IPv{version} at {header} has {protocol}")?;
                 }
-                Condition::Always => {
-                    writeln!(f, " goto {}", name(*yes))?;
-                    continue;
-                }
+                Condition::Always => {}
             }
-            writeln!(f, " goto {} else {}", name(*yes), name(*no))?;
+            write!(f, " goto {}", name(*yes))?;
+            if *condition != Condition::Always {
+                write!(f, " else {}", name(*no))?;
+            }
+            match *missing {
+                Target::Reject => writeln!(f)?,
+                missing => writeln!(f, " missing {}", name(missing))?,
+            }
         }
         Ok(())
     }

@@ -1,14 +1,16 @@
 //! The intermediate representation: values of a packet, and tests of them.
 //!
 //! A [`Value`] is pure: a constant, the packet's length, bytes of it, or what arithmetic makes of others. Equal values have equal
-//! ids ([`Values`]). A load whose bytes are not all captured, and a division by zero, reject the packet there and then: what an
-//! expression does on short packets depends on the order of its tests, which [`Pred`] keeps.
+//! ids ([`Values`]). A load whose bytes are not all captured, and a division by zero, have no value. In compatible expressions that rejects
+//! the packet there and then: what they do on short packets depends on the order of their tests, which [`Pred`] keeps. In scoped
+//! expressions such a test fails.
 //!
 //! All arithmetic has 32 bits and no sign, and wraps. A shift by 32 or more gives 0. An offset does not wrap: base and offset of
 //! a load are added without loss.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use crate::ast::Operator;
 
@@ -44,10 +46,86 @@ pub enum Metadata {
     Ifindex,
 }
 
+/// What the context of a scoped program says of its packet: fields of the kernel's `struct __sk_buff`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ContextField {
+    /// Linux's `PACKET_HOST`, `PACKET_OUTGOING` and so on.
+    PacketType,
+    /// The interface's index.
+    Ifindex,
+    /// One more than the number of the queue that it was received from; 0: that is not known.
+    QueueMapping,
+    Hash,
+}
+
+impl ContextField {
+    pub(crate) const ALL: [ContextField; 4] =
+        [ContextField::PacketType, ContextField::Ifindex, ContextField::QueueMapping, ContextField::Hash];
+
+    /// As the structure names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ContextField::PacketType => "pkt_type",
+            ContextField::Ifindex => "ifindex",
+            ContextField::QueueMapping => "queue_mapping",
+            ContextField::Hash => "hash",
+        }
+    }
+}
+
+/// Where the chain of extension headers of the IP header at `base` + `offset` ends, in one number ([`upper`]). There is none where the IP
+/// header has no extension header after it, nor where bytes of the chain are missing.
+///
+/// After an IPv6 header, extension headers are those of [`upper::KINDS`], of which [`EXTENSIONS_MAX`](crate::limits::EXTENSIONS_MAX) are
+/// followed; after an IPv4 header that is no later fragment, authentication headers alone.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Upper {
+    pub base: Option<ValueId>,
+    pub offset: u32,
+    pub is_ipv6: bool,
+}
+
+impl Upper {
+    /// The end of what is read of the IP header in any case.
+    pub(crate) fn end(&self) -> u64 {
+        u64::from(self.offset) + if self.is_ipv6 { 7 } else { 10 }
+    }
+}
+
+/// The parts of the number that [`Upper`] is.
+pub mod upper {
+    /// The protocol after the chain.
+    pub const PROTOCOL: u32 = 0xff;
+    /// Extension headers (RFC 8200, RFC 4302): hop-by-hop options, routing, fragment, authentication, destination options.
+    pub const KINDS: [u32; 5] = [0, 43, FRAGMENT, AUTHENTICATION, 60];
+    pub const FRAGMENT: u32 = 44;
+    pub const AUTHENTICATION: u32 = 51;
+    /// The header of that protocol is not in this packet, but in the first fragment.
+    pub const LATER_FRAGMENT: u32 = 0x4000;
+    /// Bits that the offset of that header, from the IP header on, is shifted left by.
+    pub const OFFSET_SHIFT: u32 = 16;
+    /// The bit of a kind that the chain has is this one, shifted left by these bits of the kind's number, of which all are different.
+    pub const FIRST_BIT: u32 = 0x0100;
+    pub const KIND_SHIFT: u32 = 2;
+    pub const KIND_MASK: u32 = 7;
+
+    /// Whether headers of that kind are followed.
+    pub fn is_extension(kind: u32, is_ipv6: bool) -> bool {
+        if is_ipv6 { KINDS.contains(&kind) } else { kind == AUTHENTICATION }
+    }
+
+    /// The bit that says that the chain has a header of that kind.
+    pub fn bit(kind: u32) -> u32 {
+        FIRST_BIT << (kind >> KIND_SHIFT & KIND_MASK)
+    }
+}
+
 /// One value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Value {
     Const(u32),
+    /// Numbers, in order, the right side of [`Comparison::Eq`]: the left side equals one of them.
+    Set(Arc<[u32]>),
     /// The length on the wire.
     Len,
     /// Big endian bytes at `base` + `offset`.
@@ -70,6 +148,8 @@ pub enum Value {
     },
     Negate(ValueId),
     Metadata(Metadata),
+    Context(ContextField),
+    Upper(Upper),
     /// `then` if the test holds, `otherwise` if not; only the one that is chosen is evaluated.
     If {
         test: Test,
@@ -110,6 +190,9 @@ pub enum Pred {
     Chain(Chain),
     /// Holds; the value is evaluated here, and kept.
     Need(ValueId),
+    /// Holds where the inner one does not, be it for want of bytes: the `not` of scoped expressions. (Under [`Pred::Not`] a test of bytes
+    /// that are missing fails all the same.)
+    Fails(Box<Pred>),
 }
 
 /// Whether a protocol is in the chain of headers from an IP header on: `protochain`.
@@ -158,6 +241,16 @@ impl Values {
         id
     }
 
+    /// How many there are: ids are below.
+    pub(crate) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there is such a value.
+    pub fn has(&self, value: &Value) -> bool {
+        self.ids.contains_key(value)
+    }
+
     /// The value of an id.
     pub fn get(&self, id: ValueId) -> &Value {
         &self.list[id.0 as usize]
@@ -190,6 +283,10 @@ impl Values {
         let show = |id| self.show(id, kept);
         match self.get(id) {
             Value::Const(value) => format!("{value:#x}"),
+            Value::Set(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(|number| format!("{number:#x}")).collect();
+                format!("any of {{{}}}", numbers.join(", "))
+            }
             Value::Len => "len".to_owned(),
             Value::Load { base, offset, width } => {
                 let base = base.map(|base| format!("{} + ", show(base))).unwrap_or_default();
@@ -202,6 +299,11 @@ impl Values {
             Value::Negate(inner) => format!("-{}", show(*inner)),
             Value::Metadata(Metadata::PacketType) => "packet_type".to_owned(),
             Value::Metadata(Metadata::Ifindex) => "ifindex".to_owned(),
+            Value::Context(field) => field.name().to_owned(),
+            Value::Upper(Upper { base, offset, is_ipv6 }) => {
+                let base = base.map(|base| format!("{} + ", show(base))).unwrap_or_default();
+                format!("upper{}[{base}{offset}]", if *is_ipv6 { 6 } else { 4 })
+            }
             Value::If { test, then, otherwise } => {
                 format!("({} ? {} : {})", self.show_test(*test, kept), show(*then), show(*otherwise))
             }

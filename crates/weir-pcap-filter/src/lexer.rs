@@ -8,6 +8,7 @@ use std::net::Ipv6Addr;
 
 use weir_source::{Diagnostic, Span};
 
+use crate::Mode;
 use crate::ast::{ATM_FIELDS, ATM_KINDS, MTP2_KINDS, MTP3_FIELDS};
 use crate::protocol;
 use crate::token::{self, Token};
@@ -22,7 +23,7 @@ const SIGNS: [&str; 22] = [
 ];
 
 /// Cuts `text` into words, the last of which is [`Token::End`].
-pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Diagnostic> {
+pub(crate) fn lex(text: &str, mode: Mode) -> Result<Vec<(Token, Span)>, Diagnostic> {
     let mut tokens = Vec::new();
     let mut at = 0;
     let bytes = text.as_bytes();
@@ -31,7 +32,7 @@ pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Diagnostic> {
             at += 1;
             continue;
         }
-        let (token, length) = word(text, at)?;
+        let (token, length) = word(text, at, mode)?;
         tokens.push((token, Span::new(at, at + length)));
         at += length;
     }
@@ -40,7 +41,7 @@ pub(crate) fn lex(text: &str) -> Result<Vec<(Token, Span)>, Diagnostic> {
 }
 
 /// The word at `at`, and its bytes.
-fn word(text: &str, at: usize) -> Result<(Token, usize), Diagnostic> {
+fn word(text: &str, at: usize, mode: Mode) -> Result<(Token, usize), Diagnostic> {
     let rest = &text[at..];
     let name = name_length(rest.as_bytes());
     let mut best: Option<(Token, usize)> = None;
@@ -52,7 +53,7 @@ fn word(text: &str, at: usize) -> Result<(Token, usize), Diagnostic> {
             best = Some((token, length));
         }
     };
-    offer(keyword(&rest[..name]).map(|token| (token, name)));
+    offer(keyword(&rest[..name], mode).map(|token| (token, name)));
     offer(ether(rest));
     let number = number_length(rest.as_bytes());
     let is_number = number > 0;
@@ -91,7 +92,7 @@ fn name_length(rest: &[u8]) -> usize {
     rest[..all].iter().rposition(|b| !matches!(b, b'-' | b'_')).map_or(0, |last| last + 1)
 }
 
-fn keyword(name: &str) -> Option<Token> {
+fn keyword(name: &str, mode: Mode) -> Option<Token> {
     let row = |found: bool, token: Token| found.then_some(token);
     let named = |table: &[(&str, u32)]| table.iter().find(|(word, _)| *word == name).map(|(_, value)| *value);
     match name {
@@ -99,6 +100,11 @@ fn keyword(name: &str) -> Option<Token> {
         "or" => return Some(Token::Or),
         "not" => return Some(Token::Not),
         _ => {}
+    }
+    if mode == Mode::Scoped
+        && let Some((_, word)) = token::SCOPED_KEYWORDS.iter().find(|(word, _)| *word == name)
+    {
+        return Some(Token::Word(*word));
     }
     let protocol = protocol::KEYWORDS.iter().find(|(word, _)| *word == name);
     protocol

@@ -1,4 +1,4 @@
-//! [`Expr`] → [`Pred`] with the meaning that libpcap gives it.
+//! [`Expr`] → [`Pred`]: with the meaning that libpcap gives it, or scoped ([`scope`]).
 //!
 //! libpcap compiles in one pass. `vlan`, `mpls`, `pppoes`, `geneve` and `lane` move the offsets of all that stands after them in the
 //! text, whether it is joined by `and` or by `or`; so does [`Offsets`] here, which each term reads and may change, in the
@@ -11,17 +11,22 @@ mod linktype;
 mod offsets;
 mod port;
 mod proto;
+mod scope;
+mod sets;
 mod special;
+mod tunnel;
+mod upper;
 mod wlan;
 
 use weir_source::{Diagnostic, Span};
 
-use crate::Options;
 use crate::ast::{Expr, Id, Kind, Qualifiers, Term};
 use crate::ir::{Comparison, Pred, Test, Value, ValueId, Values, Width};
 use crate::lower::offsets::{Base, Offsets};
+use crate::lower::upper::Way;
 use crate::names::Names;
 use crate::protocol::Protocol;
+use crate::{Mode, Options};
 
 /// What an expression means.
 pub(crate) struct Lowered {
@@ -34,13 +39,28 @@ pub(crate) struct Lowered {
     pub(crate) guard: Option<Pred>,
     /// libpcap does not optimise this one.
     pub(crate) is_verbatim: bool,
+    /// Values are compared with sets.
+    pub(crate) has_sets: bool,
+    pub(crate) is_scoped: bool,
 }
 
-/// Gives `expr` its meaning on packets of `options.link_type`.
+impl Lowered {
+    /// All that is tested.
+    pub(crate) fn meaning(&self) -> Option<Pred> {
+        let pred = self.pred.clone()?;
+        Some(match self.guard.clone() {
+            Some(guard) => guard.and(pred),
+            None => pred,
+        })
+    }
+}
+
+/// Gives `expr` its meaning on packets of `options.link_type`. `sets_allowed`: many alternatives may become a set.
 pub(crate) fn lower(
     expr: Option<&Expr>,
     options: &Options,
     names: &dyn Names,
+    sets_allowed: bool,
 ) -> Result<Lowered, Diagnostic> {
     let mut values = Values::default();
     let offsets = Offsets::of(options.link_type, &mut values).ok_or_else(|| {
@@ -48,12 +68,37 @@ pub(crate) fn lower(
         Diagnostic::error(Span::new(0, 0), message)
             .with_hint("link types are named with -y, such as EN10MB or LINUX_SLL2")
     })?;
-    let mut lower = Lower { values, offsets, options, names, span: Span::new(0, 0), is_verbatim: false };
-    let pred = expr.map(|expr| lower.expr(expr)).transpose()?;
-    let lengths = lower.offsets.lengths();
+    let mut lower = Lower {
+        values,
+        offsets,
+        options,
+        names,
+        span: Span::new(0, 0),
+        is_verbatim: false,
+        sets_allowed,
+        has_sets: false,
+        way: Way::default(),
+        scope: scope::Scope::default(),
+    };
+    let is_scoped = options.mode == Mode::Scoped;
+    let pred = match (expr, options.mode) {
+        (None, _) => None,
+        (Some(expr), Mode::Compat) => Some(lower.expr(expr)?),
+        (Some(expr), Mode::Scoped) => Some(lower.scoped(expr)?),
+    };
+    // Scoped filters compute them where they are needed.
+    let lengths = if is_scoped { Vec::new() } else { lower.offsets.lengths() };
     let is_verbatim = lower.is_verbatim || lower.offsets.is_verbatim();
     let guard = pred.is_some().then(|| lower.guard()).flatten();
-    Ok(Lowered { values: lower.values, pred, lengths, guard, is_verbatim })
+    Ok(Lowered {
+        values: lower.values,
+        pred,
+        lengths,
+        guard,
+        is_verbatim,
+        has_sets: lower.has_sets,
+        is_scoped,
+    })
 }
 
 struct Lower<'a> {
@@ -64,6 +109,11 @@ struct Lower<'a> {
     /// Of the term at hand, for messages.
     span: Span,
     is_verbatim: bool,
+    sets_allowed: bool,
+    has_sets: bool,
+    /// To the transport header that a scoped comparison is about.
+    way: Way,
+    scope: scope::Scope,
 }
 
 type Lowering = Result<Pred, Diagnostic>;
@@ -71,10 +121,8 @@ type Lowering = Result<Pred, Diagnostic>;
 impl Lower<'_> {
     fn expr(&mut self, expr: &Expr) -> Lowering {
         Ok(match expr {
-            Expr::And(parts) => {
-                Pred::And(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?)
-            }
-            Expr::Or(parts) => Pred::Or(parts.iter().map(|part| self.expr(part)).collect::<Result<_, _>>()?),
+            Expr::And(parts) => Pred::And(self.parts(parts, true)?),
+            Expr::Or(parts) => Pred::Or(self.parts(parts, false)?),
             Expr::Not(inner) => self.expr(inner)?.not(),
             Expr::Term(term, span) => {
                 self.span = *span;
@@ -99,7 +147,9 @@ impl Lower<'_> {
             Term::Mpls(label) => self.mpls(*label),
             Term::PppoeDiscovery => self.link_type(u32::from(crate::protocol::ethertype::PPPOE_DISCOVERY)),
             Term::PppoeSession(session) => self.pppoe_session(*session),
+            Term::Geneve(vni) if self.is_scoped() => self.scoped_geneve(*vni),
             Term::Geneve(vni) => self.geneve(*vni),
+            Term::Vxlan(vni) => self.vxlan(*vni),
             Term::Llc(llc) => self.llc(*llc),
             Term::Pf(pf) => self.pf(pf),
             Term::Wlan(wlan) => self.wlan_field(*wlan),
@@ -125,6 +175,10 @@ impl Lower<'_> {
             (_, Id::Ether(address)) => self.ether(qualifiers, *address),
             (_, Id::Arcnet(address)) => self.arcnet(qualifiers, *address),
         }
+    }
+
+    fn is_scoped(&self) -> bool {
+        self.options.mode == Mode::Scoped
     }
 
     fn error(&self, message: impl Into<String>) -> Diagnostic {
@@ -169,6 +223,12 @@ impl Lower<'_> {
     fn test(&mut self, comparison: Comparison, left: ValueId, number: u32) -> Pred {
         let right = self.values.number(number);
         Pred::Test(Test { comparison, left, right, by_register: false })
+    }
+
+    /// `base[offset]` equals `right`, which may be a set.
+    fn equal_value(&mut self, base: Base, offset: u32, width: Width, right: ValueId) -> Pred {
+        let left = self.load(base, offset, width);
+        Pred::Test(Test { comparison: Comparison::Eq, left, right, by_register: false })
     }
 
     /// Holds never; its contrary, always.

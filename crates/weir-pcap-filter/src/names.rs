@@ -23,6 +23,11 @@ pub trait Names {
     fn port(&self, name: &str, transport: Transport) -> Option<u16>;
     /// An IP protocol's number (protocols(5)).
     fn protocol(&self, name: &str) -> Option<u8>;
+    /// An interface's index, as packets' contexts say it.
+    fn interface(&self, name: &str) -> Option<u32> {
+        let _ = name;
+        None
+    }
     /// A host's hardware address (ethers(5)).
     fn ether(&self, name: &str) -> Option<[u8; 6]>;
 }

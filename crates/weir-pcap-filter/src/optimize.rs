@@ -12,7 +12,9 @@
 
 mod dominators;
 mod fold;
+mod ids;
 mod known;
+mod lists;
 mod pull_up;
 
 use std::collections::HashMap;
@@ -24,6 +26,7 @@ use crate::ir::{Comparison, Test, Value, ValueId, Values};
 use crate::limits::PASSES_MAX;
 use crate::optimize::dominators::{Element, Tree};
 use crate::optimize::known::Known;
+use crate::optimize::lists::Lists;
 
 /// Optimises as libpcap does. An error: libpcap refuses the expression for what its optimiser found.
 pub(crate) fn optimize(graph: &mut Graph) -> Result<(), Diagnostic> {
@@ -58,18 +61,20 @@ fn strip_root(graph: &mut Graph) {
 }
 
 fn branches(graph: &mut Graph) {
+    let (mut tree, mut edges) = (Tree::default(), Lists::default());
     for pass in 0..PASSES_MAX {
         // What is known of each place is found out before tests are made simpler, which may exchange a node's edges: as in
         // libpcap, which then takes the one for the other in this pass.
-        let tree = Tree::of(graph);
+        tree.rebuild(graph);
         let compared: Vec<Option<ValueId>> =
             (0..graph.nodes.len()).map(|node| compared_value(graph, node, pass == 0)).collect();
-        let mut changed = false;
-        for index in graph.order() {
+        // Differences become comparisons in the first pass, which asks for another.
+        let mut changed = pass == 0 && tree.nodes().any(|node| is_difference(graph, node));
+        for index in tree.nodes() {
             changed |= simplify(graph, index);
         }
         changed |= skip_known(graph, &tree, &compared);
-        changed |= pull_up::pull_up(graph, &tree, &compared);
+        changed |= pull_up::pull_up(graph, &tree, &compared, &mut edges);
         if !changed {
             return;
         }
@@ -78,14 +83,21 @@ fn branches(graph: &mut Graph) {
 
 /// The value that a node compares. At first two numbers are equal for libpcap if their difference is 0.
 fn compared_value(graph: &mut Graph, node: usize, is_first_pass: bool) -> Option<ValueId> {
-    let Condition::Test(Test { comparison, left, right, by_register }) = graph.nodes[node].condition else {
+    let Condition::Test(Test { left, right, by_register, .. }) = graph.nodes[node].condition else {
         return None;
     };
-    if is_first_pass && by_register && comparison == Comparison::Eq {
+    if is_first_pass && is_difference(graph, node) {
         let operator = crate::ast::Operator::Sub;
         return Some(graph.values.add(Value::Binary { operator, left, right, by_register }));
     }
     Some(left)
+}
+
+fn is_difference(graph: &Graph, node: usize) -> bool {
+    let Condition::Test(Test { comparison, by_register, .. }) = graph.nodes[node].condition else {
+        return false;
+    };
+    by_register && comparison == Comparison::Eq
 }
 
 fn values(graph: &mut Graph) -> Result<(), Diagnostic> {
@@ -159,19 +171,17 @@ fn without_mask(values: &Values, test: Test) -> Option<Test> {
 fn skip_known(graph: &mut Graph, tree: &Tree, compared: &[Option<ValueId>]) -> bool {
     let known = Known::of(graph, tree, compared);
     let mut changed = false;
-    for level in tree.levels() {
-        for node in level {
-            if !matches!(graph.nodes[*node].condition, Condition::Test(_)) {
-                continue;
-            }
-            for is_yes in [true, false] {
-                let from = if is_yes { graph.nodes[*node].yes } else { graph.nodes[*node].no };
-                let to = follow(graph, &known, compared, Element::Edge(*node, is_yes), from);
-                if to != from {
-                    changed = true;
-                    let node = &mut graph.nodes[*node];
-                    *(if is_yes { &mut node.yes } else { &mut node.no }) = to;
-                }
+    for node in tree.nodes() {
+        if !matches!(graph.nodes[node].condition, Condition::Test(_)) {
+            continue;
+        }
+        for is_yes in [true, false] {
+            let from = if is_yes { graph.nodes[node].yes } else { graph.nodes[node].no };
+            let to = follow(graph, &known, Element::Edge(node, is_yes), from);
+            if to != from {
+                changed = true;
+                let node = &mut graph.nodes[node];
+                *(if is_yes { &mut node.yes } else { &mut node.no }) = to;
             }
         }
     }
@@ -185,21 +195,14 @@ fn test_of(graph: &Graph, compared: &[Option<ValueId>], node: usize) -> Option<(
     Some((Test { left: compared[node]?, ..test }, is_constant))
 }
 
-fn follow(
-    graph: &Graph,
-    known: &Known<'_>,
-    compared: &[Option<ValueId>],
-    edge: Element,
-    mut target: Target,
-) -> Target {
+fn follow(graph: &Graph, known: &Known<'_>, edge: Element, mut target: Target) -> Target {
     if let Target::Node(node) = target
         && graph.nodes[node].yes == graph.nodes[node].no
     {
         target = graph.nodes[node].yes;
     }
     while let Target::Node(node) = target {
-        let Some((test, is_constant)) = test_of(graph, compared, node) else { break };
-        match known.decide(edge, test, is_constant) {
+        match known.decide(edge, node) {
             Some(true) => target = graph.nodes[node].yes,
             Some(false) => target = graph.nodes[node].no,
             None => break,

@@ -11,19 +11,20 @@ mod term;
 
 use weir_source::{Diagnostic, Span};
 
+use crate::Mode;
 use crate::ast::{Arith, Expr, Id, Qualifiers, Term};
 use crate::lexer::lex;
 use crate::limits::{DEPTH_MAX, TEXT_BYTES_MAX};
 use crate::token::Token;
 
-/// Reads `text`. None: it is empty, which accepts every packet.
-pub fn parse(text: &str) -> Result<Option<Expr>, Diagnostic> {
+/// Reads `text`, whose words and operators are those of `mode`. None: it is empty, which accepts every packet.
+pub fn parse(text: &str, mode: Mode) -> Result<Option<Expr>, Diagnostic> {
     if text.len() > TEXT_BYTES_MAX {
         let message = format!("the expression has {} bytes, the limit is {TEXT_BYTES_MAX}", text.len());
         return Err(Diagnostic::error(Span::new(0, 0), message).with_hint("split it into several filters"));
     }
-    let tokens = lex(text)?;
-    let mut parser = Parser { tokens, at: 0, depth: 0 };
+    let tokens = lex(text, mode)?;
+    let mut parser = Parser { tokens, at: 0, depth: 0, mode };
     if *parser.peek() == Token::End {
         return Ok(None);
     }
@@ -49,6 +50,7 @@ struct Parser {
     tokens: Vec<(Token, Span)>,
     at: usize,
     depth: usize,
+    mode: Mode,
 }
 
 impl Parser {

@@ -77,6 +77,9 @@ pub(crate) enum Word {
     Subrulenum,
     Reason,
     Action,
+    Vxlan,
+    Queue,
+    Hash,
 }
 
 /// Keywords and what they are. Sources: pcap-filter(7); which of several spellings exist was tried on libpcap 1.10.3.
@@ -97,6 +100,10 @@ pub(crate) const KEYWORDS: &[(&str, Word)] = &[
     ("rnr", Word::Rulenum), ("rulenum", Word::Rulenum), ("srnr", Word::Subrulenum),
     ("subrulenum", Word::Subrulenum), ("reason", Word::Reason), ("action", Word::Action),
 ];
+
+/// Words that scoped expressions have beside those; libpcap 1.10.3 takes them for names.
+pub(crate) const SCOPED_KEYWORDS: &[(&str, Word)] =
+    &[("vxlan", Word::Vxlan), ("queue", Word::Queue), ("hash", Word::Hash)];
 
 /// Names of numbers. Sources: pcap-filter(7), IANA's registries of ICMP types.
 #[rustfmt::skip]

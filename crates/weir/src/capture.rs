@@ -32,7 +32,6 @@ use weir_pcapng::Section;
 use weir_source::SourceFile;
 
 use crate::args::capture::Capture as Args;
-use crate::args::pcap::Mode;
 use crate::capture::dpdk::Dpdk;
 use crate::capture::filters::Expression;
 use crate::capture::printer::Printer;
@@ -66,9 +65,6 @@ struct Asked {
 
 impl Asked {
     fn of(args: &Args) -> Result<Asked, Failure> {
-        if args.mode == Mode::Scoped {
-            return Err(Failure::Usage(anyhow!("--mode scoped is not supported yet; use --mode compat")));
-        }
         let filter = match (&args.filter, &args.extcap.extcap_capture_filter) {
             (Some(one), Some(other)) if !one.trim().is_empty() && !other.trim().is_empty() => {
                 Some(format!("({one}) and ({other})"))
@@ -143,8 +139,11 @@ fn source<'a>(
         let open = input::opener(signals.descriptor());
         return Ok(Box::new(Files::new(args.files.clone(), args.snaplen(), asked.filter.clone(), open)));
     }
-    let options =
-        live::Options { snaplen: args.snaplen(), ring_bytes: args.buffer, is_promiscuous: !args.is_selfish };
+    let options = live::Options {
+        snaplen: args.snaplen(),
+        ring_bytes: args.buffer,
+        is_promiscuous: !args.is_not_promiscuous,
+    };
     let filter = expression.map(|expression| (expression.text(), expression as &dyn Filters));
     let interfaces = Interfaces::open(&asked.interfaces, options, filter)?;
     for (interface, filtered) in interfaces.interfaces() {
@@ -154,14 +153,16 @@ fn source<'a>(
     Ok(Box::new(interfaces))
 }
 
+type Sinks<'a> = Vec<Box<dyn Sink + 'a>>;
+
 /// What packets go to, and the pipe among that, whose reader may go.
 fn sinks<'a>(
     args: &Args,
     asked: &Asked,
     printer: Option<&mut Printer>,
     now: Moment,
-) -> Result<(Vec<Box<dyn Sink + 'a>>, Option<OwnedFd>), Error> {
-    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+) -> Result<(Sinks<'a>, Option<OwnedFd>), Error> {
+    let mut sinks: Sinks<'_> = Vec::new();
     let mut pipe = None;
     if let Some(path) = &asked.output {
         let rotation = Rotation { bytes: args.rotate_size, time: args.rotate_time, files: args.files_kept };
@@ -211,8 +212,8 @@ fn failure(error: Error, expression: Option<&Expression<'_>>) -> Failure {
             let kept = expression.and_then(Expression::failure);
             kept.unwrap_or_else(|| Failure::Refused(anyhow!("{error}")))
         }
-        Error::NoInterface { .. } => {
-            Failure::Refused(anyhow!(error).context("`ip link` lists the interfaces"))
+        error @ Error::NoInterface { .. } => {
+            Failure::Refused(anyhow!("{error}; `ip link` lists those that there are"))
         }
         error @ (Error::Interface { .. } | Error::Gone { .. } | Error::Write { .. } | Error::Source(_)) => {
             Failure::Machine(anyhow!(error))

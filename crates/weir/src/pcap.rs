@@ -8,7 +8,7 @@ pub(crate) mod names;
 
 pub(crate) mod engine;
 
-mod eval;
+pub(crate) mod eval;
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -17,11 +17,12 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow};
 use weir_cbpf::text;
 use weir_ebpf::{Object, asm};
+use weir_pcap_filter::ir::ContextField;
 use weir_pcap_filter::{LINK_TYPES, LinkType, Options};
 use weir_source::SourceFile;
 
 use crate::args::filter::Engine;
-use crate::args::pcap::{Compile, Expression, Given, Mode, Pcap, PcapCommand, Stage};
+use crate::args::pcap::{Compile, Expression, Given, Pcap, PcapCommand, Stage};
 use crate::failure::Failure;
 use crate::pcap::engine::Ready;
 use crate::pcap::names::SystemNames;
@@ -72,21 +73,32 @@ impl Asked<'_> {
 
     fn filter(&self, text: &str, link_type: LinkType) -> Result<weir_pcap_filter::Filter, Failure> {
         let (snaplen, netmask) = (self.given.snaplen(), self.given.netmask());
-        let options = Options { link_type, snaplen, netmask };
+        let options = Options { link_type, snaplen, netmask, mode: self.given.mode };
         weir_pcap_filter::compile(text, &options, &self.names).map_err(Failure::Script)
     }
 
     fn ready(&self, text: &str, link_type: LinkType, engine: Engine) -> Result<Ready, Failure> {
-        Ready::of(self.filter(text, link_type)?.program(PROGRAM).map_err(refused)?, engine)
+        let filter = self.filter(text, link_type)?;
+        known_of_files(&filter)?;
+        Ready::of(filter.program(PROGRAM).map_err(refused)?, filter.asks_context(), engine)
     }
+}
+
+/// Whether capture files say all that the filter asks for.
+pub(crate) fn known_of_files(filter: &weir_pcap_filter::Filter) -> Result<(), Failure> {
+    for (field, word) in [(ContextField::Ifindex, "ifindex"), (ContextField::Hash, "hash")] {
+        if filter.asks(field) {
+            return Err(Failure::Refused(anyhow!(
+                "`{word}` is not known of packets in capture files; leave it out, or ask for `queue` and `inbound`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The expression, and what it is compiled for.
 fn asked<'a>(given: &'a Given, expression: &Expression) -> Result<(SourceFile, Asked<'a>), Failed> {
     let asked = || -> Result<(SourceFile, Asked<'a>), Failure> {
-        if given.mode == Mode::Scoped {
-            return Err(Failure::Usage(anyhow!("--mode scoped is not supported yet; use --mode compat")));
-        }
         let source = match &expression.file {
             Some(path) => from_file(path)?,
             None => SourceFile { name: "<filter>".to_owned(), text: expression.words.join(" ") },
@@ -133,7 +145,7 @@ fn compile(args: &Compile, source: &SourceFile, asked: &Asked<'_>) -> Result<Exi
     let filter = asked.filter(&source.text, asked.link_type())?;
     print(&match args.emit {
         Stage::Ast => {
-            let tree = weir_pcap_filter::parse(&source.text);
+            let tree = weir_pcap_filter::parse(&source.text, asked.given.mode);
             tree.map_err(|fault| Failure::Script(vec![fault]))?
                 .map_or_else(String::new, |tree| tree.to_string())
         }

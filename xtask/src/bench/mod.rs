@@ -20,6 +20,7 @@ mod chart;
 mod figures;
 mod filter;
 mod kernel;
+mod pcap;
 mod plan;
 mod probe;
 mod record;
@@ -117,6 +118,8 @@ enum Name {
     Record,
     /// What an event's filter costs, beside LTTng's and a hard-coded one; 21 rounds take a quarter of an hour
     Filter,
+    /// What packet filters cost, beside libpcap's interpreter and the kernel; 21 rounds take a quarter of an hour
+    Pcap,
     /// What it takes to read and to print a trace, beside babeltrace2; 21 rounds take a quarter of an hour
     View,
 }
@@ -127,6 +130,7 @@ impl Name {
         match self {
             Name::Vm => Some("the engines, built into the program vm-bench"),
             Name::Filter => Some("filters, built into the program filter-bench"),
+            Name::Pcap => Some("packet filters, built into the program pcap-bench"),
             Name::Tracepoint => Some(
                 "include/weir/tracepoint.h and the crate weir-tracepoint, built into programs of its own",
             ),
@@ -166,6 +170,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Usdt => servers::measure_usdt(plan, &Postgres::start(Settings::Unsynced)?),
         Name::Record => record::measure(plan),
         Name::Filter => filter::measure(&options.filter, plan),
+        Name::Pcap => pcap::measure(plan),
         Name::View => view::measure(plan),
     }
 }

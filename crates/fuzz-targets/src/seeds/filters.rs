@@ -29,6 +29,16 @@ const EXPRESSIONS: [&str; 24] = [
     "\0",
 ];
 
+/// Scoped ones, on Ethernet.
+const SCOPED: [&str; 6] = [
+    "(vlan 2 or mpls and vlan) and tcp port 80 or not udp",
+    "vxlan 7 and (geneve or ip6 proto 44) and icmp6[0] = 128",
+    "tcp[13] & 2 != 0 and udp[0:2] % 3 ^ 5 > len - 4",
+    "queue 3 and hash & 7 = 1 and inbound or ifindex 3",
+    "ip protochain 6 or ip6 protochain 60 and not not vlan and ip",
+    "(vlan or ip or geneve) and (pppoes or vlan or ip6) and not arp",
+];
+
 const PROGRAM: &str = "4\n40 0 0 12\n21 0 1 2048\n6 0 0 262144\n6 0 0 0\n";
 const ONE_LINE: &str = "4,40 0 0 12,21 0 1 2048,6 0 0 262144,6 0 0 0";
 const IN_C: &str = "{ 0x28, 0, 0, 0x0000000c },\n{ 0x15, 0, 1, 0x00000800 },\n{ 0x6, 0, 0, 0x00040000 },\n{ 0x6, 0, 0, 0x00000000 },\n";
@@ -41,6 +51,9 @@ pub(super) fn seeds() -> Vec<Seed> {
         .enumerate()
         .map(|(at, text)| seed("packet_filter", format!("{at}"), *text))
         .collect();
+    seeds.extend(SCOPED.iter().enumerate().map(|(at, text)| {
+        seed("packet_filter", format!("scoped-{at}"), [&[0x80], text.as_bytes()].concat())
+    }));
     for (name, text) in
         [("decimal", PROGRAM), ("one-line", ONE_LINE), ("c", IN_C), ("disassembly", DISASSEMBLY)]
     {

@@ -106,6 +106,33 @@ fn ipv4(source: &mut Source) -> String {
     }
 }
 
+/// A list of alternatives, or of what is excluded, that differ in an address or a port alone. Some are of the pools.
+pub(super) fn list(source: &mut Source, members: usize) -> String {
+    let is_port = source.chance(50);
+    let (head, not) = (
+        match is_port {
+            true => format!("{}{}port", source.pick(&["", "", "tcp ", "udp "]), direction(source)),
+            false => format!("{}{}host", source.pick(&["", "", "ip ", "arp "]), direction(source)),
+        },
+        source.chance(20),
+    );
+    let member = |source: &mut Source| match is_port {
+        true if source.chance(20) => source.pick(&pools::PORTS).to_string(),
+        true => source.below(65536).to_string(),
+        false if source.chance(20) => source.pick(&pools::IPV4).map(|byte| byte.to_string()).join("."),
+        false => format!("10.{}.{}.{}", source.below(3), source.byte(), source.byte()),
+    };
+    let all: Vec<String> = (0..members)
+        .map(|at| match (not, at) {
+            (true, _) => format!("not {head} {}", member(source)),
+            (false, 0) => format!("{head} {}", member(source)),
+            (false, _) if source.chance(50) => member(source),
+            (false, _) => format!("{head} {}", member(source)),
+        })
+        .collect();
+    all.join(if not { " and " } else { " or " })
+}
+
 fn ipv6(source: &mut Source) -> String {
     let words = source.pick(&pools::IPV6);
     if source.chance(15) {

@@ -4,3 +4,4 @@
 
 mod answers;
 mod followed;
+mod packets;

@@ -45,7 +45,7 @@ fn a_filter_keeps_what_it_accepts_and_no_more() {
     // How many of four packets.
     for (expression, kept) in [
         ("ip6", 0),
-        ("tcp port 80", 2),
+        ("tcp port 80", 3),
         ("udp", 1),
         ("vlan 5 and tcp port 80", 1),
         ("greater 64", 3),
@@ -66,6 +66,14 @@ fn a_filter_keeps_what_it_accepts_and_no_more() {
             received.len()
         );
     }
+}
+
+#[test]
+fn a_filter_may_ask_for_the_direction() {
+    let (forwarded, rings, seen) = captured(&roomy(filtered("inbound and udp")), 400);
+    assert!(!seen.is_empty() && seen.iter().all(|seen| seen.direction == Direction::Rx), "{rings:?}");
+    let received: u64 = forwarded.rx.iter().sum();
+    assert!((seen.len() as u64).abs_diff(received / 4) <= 8);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use testkit::paths;
 use weir_dpdk_source::{Application, Capture, Counters, Ended, Error, Options, Packet, Port, State};
-use weir_pcap_filter::{LinkType, NoNames, SNAPLEN_DEFAULT};
+use weir_pcap_filter::{LinkType, Mode, NoNames, SNAPLEN_DEFAULT};
 
 /// Everything that is waited for takes less.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -178,8 +178,12 @@ pub(crate) fn sum(rings: &[(usize, weir_packet_ring::RingSpec, Counters)]) -> Co
 
 /// A filter in pcap-filter(7)'s language, compiled.
 pub(crate) fn program(expression: &str) -> Vec<[u8; 8]> {
-    let options =
-        weir_pcap_filter::Options { link_type: LinkType::EN10MB, snaplen: SNAPLEN_DEFAULT, netmask: None };
+    let options = weir_pcap_filter::Options {
+        link_type: LinkType::EN10MB,
+        snaplen: SNAPLEN_DEFAULT,
+        netmask: None,
+        mode: Mode::Scoped,
+    };
     let filter = weir_pcap_filter::compile(expression, &options, &NoNames).unwrap();
     let program = filter.program("filter").unwrap();
     program.insns.iter().map(|insn| insn.to_bytes()).collect()

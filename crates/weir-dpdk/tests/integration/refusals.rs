@@ -68,6 +68,14 @@ fn programs_that_the_verifier_does_not_accept_never_run() {
 }
 
 #[test]
+fn a_filter_that_asks_what_is_not_known_is_refused() {
+    let mut fake = Fake::start();
+    let words = refused(fake.try_capture(&Options { program: program("ifindex 3"), ..Options::default() }));
+    assert!(words.contains("it asks for ifindex, which is not known"), "{words}");
+    assert_eq!(fake.callbacks(), 0);
+}
+
+#[test]
 fn one_captures_at_a_time() {
     let mut fake = Fake::start();
     let mut first = fake.capture(&Options::default());

@@ -8,6 +8,7 @@ use crate::ast::Operator;
 use crate::classic;
 use crate::graph::Target;
 use crate::ir::{Comparison, Width};
+use crate::limits::PACKET_BYTES_MAX;
 
 /// A place in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Assembler {
     code: Vec<(Insn, Option<Label>)>,
     places: std::collections::HashMap<Label, usize>,
     locals: usize,
+    /// Where a packet goes that a value is missing of; rejection, if it is none.
+    pub(super) missing: Option<Label>,
 }
 
 impl Assembler {
@@ -40,6 +43,10 @@ impl Assembler {
 
     pub(super) fn place(&mut self, label: Label) {
         self.places.insert(label, self.code.len());
+    }
+
+    pub(super) fn fail(&self) -> Label {
+        self.missing.unwrap_or(Label::of(Target::Reject))
     }
 
     fn push(&mut self, opcode: u8, dst: u8, src: u8, off: i16, imm: u32) {
@@ -68,7 +75,8 @@ impl Assembler {
         self.push(class::LDX | mode::MEM | size, dst, src, off, 0);
     }
 
-    /// `LD_ABS`, or `LD_IND` with a base: a big endian number in r0. A packet that ends before is rejected.
+    /// `LD_ABS`, or `LD_IND` with a base: a big endian number in r0. These reject a packet that ends before; one that shall go on elsewhere
+    /// is checked first.
     pub(super) fn packet_load(&mut self, base: Option<u8>, offset: u32, bytes: u32) {
         let size = match bytes {
             1 => size::B,
@@ -78,22 +86,43 @@ impl Assembler {
         // Offsets below 0 mean something else there; no packet has as many bytes.
         let most = i32::MAX as u32;
         if offset > most {
-            return self.jump(Label::of(Target::Reject));
+            return self.jump(self.fail());
+        }
+        if self.missing.is_some() {
+            self.need_at(base, offset, bytes);
         }
         match base {
             None => self.push(class::LD | mode::ABS | size, 0, 0, 0, offset),
             Some(base) => {
-                self.push_jump(class::JMP32 | jmp::JGT, base, 0, most - offset, Label::of(Target::Reject));
+                self.push_jump(class::JMP32 | jmp::JGT, base, 0, most - offset, self.fail());
                 self.push(class::LD | mode::IND | size, 0, base, 0, offset);
             }
         }
     }
 
-    /// Rejects a packet with fewer than `bytes` bytes from `base` on.
+    /// A packet with fewer than `bytes` bytes from `base` on is rejected, or goes on where values are missing.
     pub(super) fn need(&mut self, base: u8, bytes: u32) {
+        self.need_or(base, bytes, self.fail());
+    }
+
+    pub(super) fn need_or(&mut self, base: u8, bytes: u32, missing: Label) {
         self.copy64(2, base);
         self.push(class::ALU64 | alu::ADD, 2, 0, 0, bytes);
-        self.push_jump(class::JMP | jmp::JGT | source::X, 2, 8, 0, Label::of(Target::Reject));
+        self.push_jump(class::JMP | jmp::JGT | source::X, 2, 8, 0, missing);
+    }
+
+    /// The same of bytes at a number in a register, and an offset.
+    fn need_at(&mut self, base: Option<u8>, offset: u32, bytes: u32) {
+        let Some(end) = offset.checked_add(bytes).filter(|end| *end <= PACKET_BYTES_MAX) else {
+            return self.jump(self.fail());
+        };
+        self.copy64(2, 7);
+        if let Some(base) = base {
+            // What is added to a pointer has to be bounded.
+            self.bound(base);
+            self.add_register64(2, base);
+        }
+        self.need(2, end);
     }
 
     fn slot(slot: usize) -> i16 {
@@ -138,6 +167,52 @@ impl Assembler {
         self.push(class::ALU | alu::LSH, dst, 0, 0, bits);
     }
 
+    pub(super) fn shift_right(&mut self, dst: u8, bits: u32) {
+        self.push(class::ALU | alu::RSH, dst, 0, 0, bits);
+    }
+
+    pub(super) fn shift_left_by(&mut self, dst: u8, src: u8) {
+        self.push(class::ALU | alu::LSH | source::X, dst, src, 0, 0);
+    }
+
+    pub(super) fn shift_right64_by(&mut self, dst: u8, src: u8) {
+        self.push(class::ALU64 | alu::RSH | source::X, dst, src, 0, 0);
+    }
+
+    pub(super) fn or(&mut self, dst: u8, number: u32) {
+        self.push(class::ALU | alu::OR, dst, 0, 0, number);
+    }
+
+    pub(super) fn or_register(&mut self, dst: u8, src: u8) {
+        self.push(class::ALU | alu::OR | source::X, dst, src, 0, 0);
+    }
+
+    /// A number of 64 bits, made of its halves.
+    pub(super) fn set64(&mut self, dst: u8, number: u64) {
+        self.set(dst, (number >> 32) as u32);
+        self.push(class::ALU64 | alu::LSH, dst, 0, 0, 32);
+        // SANITY: the kinds of extension headers leave this bit 0, so that nothing is extended with ones.
+        debug_assert!(number as u32 >> 31 == 0);
+        self.push(class::ALU64 | alu::OR, dst, 0, 0, number as u32);
+    }
+
+    /// No packet has bytes from there on.
+    pub(super) fn bound(&mut self, register: u8) {
+        self.jump_if_above(register, PACKET_BYTES_MAX, self.fail());
+    }
+
+    pub(super) fn jump_if_above(&mut self, register: u8, number: u32, to: Label) {
+        self.push_jump(class::JMP32 | jmp::JGT, register, 0, number, to);
+    }
+
+    pub(super) fn jump_unless_equal(&mut self, register: u8, number: u32, to: Label) {
+        self.push_jump(class::JMP32 | jmp::JNE, register, 0, number, to);
+    }
+
+    pub(super) fn jump_if_any(&mut self, register: u8, bits: u32, to: Label) {
+        self.push_jump(class::JMP32 | jmp::JSET, register, 0, bits, to);
+    }
+
     pub(super) fn negate(&mut self, dst: u8) {
         self.push(class::ALU | alu::NEG, dst, 0, 0, 0);
     }
@@ -146,7 +221,7 @@ impl Assembler {
     pub(super) fn operate_constant(&mut self, operator: Operator, number: u32) {
         match operator {
             Operator::Lsh | Operator::Rsh if number > 31 => self.set(0, 0),
-            Operator::Div | Operator::Mod if number == 0 => self.jump(Label::of(Target::Reject)),
+            Operator::Div | Operator::Mod if number == 0 => self.jump(self.fail()),
             _ => self.push(class::ALU | operation(operator), 0, 0, 0, number),
         }
     }
@@ -156,7 +231,7 @@ impl Assembler {
         let opcode = class::ALU | operation(operator) | source::X;
         match operator {
             Operator::Div | Operator::Mod => {
-                self.push_jump(class::JMP32 | jmp::JEQ, 1, 0, 0, Label::of(Target::Reject));
+                self.push_jump(class::JMP32 | jmp::JEQ, 1, 0, 0, self.fail());
                 self.push(opcode, 0, 1, 0, 0);
             }
             Operator::Lsh | Operator::Rsh => {
@@ -185,6 +260,10 @@ impl Assembler {
 
     pub(super) fn jump_if_equal(&mut self, register: u8, number: u32, to: Label) {
         self.push_jump(class::JMP32 | jmp::JEQ, register, 0, number, to);
+    }
+
+    pub(super) fn jump_if_greater(&mut self, register: u8, number: u32, to: Label) {
+        self.push_jump(class::JMP32 | jmp::JGT, register, 0, number, to);
     }
 
     /// Jumps to rejection when the run has used up its rounds.

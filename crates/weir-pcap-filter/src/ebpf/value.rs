@@ -8,6 +8,9 @@ use crate::ast::Operator;
 use crate::graph::Target;
 use crate::ir::{Comparison, Test, Value, ValueId, Width};
 
+/// Numbers of a set that are compared one after another.
+const LINEAR_MAX: usize = 4;
+
 impl Emitter<'_> {
     /// Leaves a value in r0.
     pub(super) fn value(&mut self, id: ValueId) -> Result<(), TooLong> {
@@ -22,10 +25,14 @@ impl Emitter<'_> {
     pub(super) fn fresh(&mut self, id: ValueId) -> Result<(), TooLong> {
         match *self.graph.values.get(id) {
             Value::Const(number) => self.code.set(0, number),
+            // It stands on the right of a comparison alone.
+            Value::Set(_) => self.code.jump(Label::of(Target::Reject)),
             // The field `len`, at offset 0.
             Value::Len => self.code.load(2, 0, 6, 0),
             // Captured packets have none. What follows is never reached, and is left out.
             Value::Metadata(_) => self.code.jump(Label::of(Target::Reject)),
+            Value::Context(field) => self.code.load(2, 0, 6, super::context_offset(field.name())),
+            Value::Upper(upper) => self.upper(upper)?,
             Value::Load { .. } => {
                 self.raw_load(id)?;
                 self.code.exchange_bytes(id_width(&self.graph.values, id), 0);
@@ -166,14 +173,16 @@ impl Emitter<'_> {
 
     fn compare(&mut self, test: Test, yes: Label, no: Label, next: Option<Label>) -> Result<(), TooLong> {
         let Test { comparison, left, right, .. } = test;
+        if let Value::Set(numbers) = self.graph.values.get(right) {
+            return self.one_of(left, numbers, yes, no, next);
+        }
         if let Some(number) = self.graph.values.constant(right) {
             let keeps_order = matches!(comparison, Comparison::Eq | Comparison::Set);
             match self.wire_order(left).filter(|_| keeps_order) {
                 Some((load, mask, width)) => {
                     // A number that the load cannot have is no constant of its width.
-                    let fits = width == Width::Word || number >> (8 * width.bytes()) == 0;
                     self.raw_load(load)?;
-                    if comparison == Comparison::Eq && !fits {
+                    if comparison == Comparison::Eq && !fits(number, width) {
                         self.code.jump(no);
                         return Ok(());
                     }
@@ -191,6 +200,48 @@ impl Emitter<'_> {
         }
         self.pair(left, right)?;
         self.code.branch_registers(comparison, yes, no, next);
+        Ok(())
+    }
+
+    /// Whether a value is one of `numbers`: halves are compared until few are left. All of it is in the packet's byte order, if it can be.
+    fn one_of(
+        &mut self,
+        left: ValueId,
+        numbers: &[u32],
+        yes: Label,
+        no: Label,
+        next: Option<Label>,
+    ) -> Result<(), TooLong> {
+        let mut numbers = numbers.to_vec();
+        match *self.graph.values.get(left) {
+            Value::Load { width, .. } if !self.kept.contains_key(&left) => {
+                self.raw_load(left)?;
+                numbers.retain(|number| fits(*number, width));
+                numbers.iter_mut().for_each(|number| *number = swapped(*number, width));
+                numbers.sort_unstable();
+            }
+            _ => self.value(left)?,
+        }
+        let mut rest = vec![(numbers.as_slice(), None)];
+        while let Some((numbers, place)) = rest.pop() {
+            if let Some(place) = place {
+                self.code.place(place);
+            }
+            let mut numbers = numbers;
+            while numbers.len() > LINEAR_MAX {
+                let (low, high) = numbers.split_at(numbers.len() / 2);
+                let above = self.code.label();
+                self.code.jump_if_greater(0, low[low.len() - 1], above);
+                rest.push((high, Some(above)));
+                numbers = low;
+            }
+            for number in numbers {
+                self.code.jump_if_equal(0, *number, yes);
+            }
+            if !rest.is_empty() || next != Some(no) {
+                self.code.jump(no);
+            }
+        }
         Ok(())
     }
 
@@ -222,6 +273,11 @@ fn size_of_width(width: Width) -> u8 {
         Width::Half => 1,
         Width::Word => 2,
     }
+}
+
+/// Whether a load can give the number.
+fn fits(number: u32, width: Width) -> bool {
+    width == Width::Word || number >> (8 * width.bytes()) == 0
 }
 
 fn swapped(number: u32, width: Width) -> u32 {

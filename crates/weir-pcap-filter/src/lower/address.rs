@@ -7,7 +7,7 @@ use weir_source::Diagnostic;
 use super::offsets::{Base, is_wlan};
 use super::{Lower, Lowering, modifier};
 use crate::ast::{Direction, Kind, Qualifiers};
-use crate::ir::{Comparison, Pred, Width};
+use crate::ir::{Comparison, Pred, ValueId, Width};
 use crate::link::LinkType;
 use crate::protocol::{ISO_PROTOCOLS, LINK_PROTOCOLS, Protocol, ethertype};
 
@@ -15,6 +15,14 @@ use crate::protocol::{ISO_PROTOCOLS, LINK_PROTOCOLS, Protocol, ethertype};
 struct Places {
     source: u32,
     destination: u32,
+}
+
+/// IPv4 addresses that are asked for.
+#[derive(Clone, Copy)]
+enum Addresses {
+    /// The bits under a mask.
+    Network(u32, u32),
+    Set(ValueId),
 }
 
 impl Lower<'_> {
@@ -213,24 +221,35 @@ impl Lower<'_> {
         }
     }
 
+    /// Packets from or to any of the IPv4 addresses of a set.
+    pub(super) fn network_in(&mut self, qualifiers: Qualifiers, set: ValueId) -> Lowering {
+        self.network_of(qualifiers, Addresses::Set(set))
+    }
+
     /// Packets from or to an IPv4 network.
     fn network(&mut self, qualifiers: Qualifiers, address: u32, mask: u32) -> Lowering {
+        if qualifiers.protocol == Some(Protocol::Decnet) {
+            return self.decnet(address, qualifiers.direction);
+        }
+        self.network_of(qualifiers, Addresses::Network(address, mask))
+    }
+
+    fn network_of(&mut self, qualifiers: Qualifiers, addresses: Addresses) -> Lowering {
         let direction = qualifiers.direction;
         let what = if qualifiers.kind == Kind::Net { "net" } else { "host" };
         match qualifiers.protocol {
             None => {
-                let mut any = vec![self.address_of(ethertype::IP, (12, 16), address, mask, direction)?];
+                let mut any = vec![self.address_of(ethertype::IP, (12, 16), addresses, direction)?];
                 // Behind labels there is IP alone.
                 if self.offsets.mpls_depth == 0 {
-                    any.push(self.address_of(ethertype::ARP, (14, 24), address, mask, direction)?);
-                    any.push(self.address_of(ethertype::RARP, (14, 24), address, mask, direction)?);
+                    any.push(self.address_of(ethertype::ARP, (14, 24), addresses, direction)?);
+                    any.push(self.address_of(ethertype::RARP, (14, 24), addresses, direction)?);
                 }
                 Ok(Pred::Or(any))
             }
-            Some(Protocol::Ip) => self.address_of(ethertype::IP, (12, 16), address, mask, direction),
-            Some(Protocol::Arp) => self.address_of(ethertype::ARP, (14, 24), address, mask, direction),
-            Some(Protocol::Rarp) => self.address_of(ethertype::RARP, (14, 24), address, mask, direction),
-            Some(Protocol::Decnet) => self.decnet(address, direction),
+            Some(Protocol::Ip) => self.address_of(ethertype::IP, (12, 16), addresses, direction),
+            Some(Protocol::Arp) => self.address_of(ethertype::ARP, (14, 24), addresses, direction),
+            Some(Protocol::Rarp) => self.address_of(ethertype::RARP, (14, 24), addresses, direction),
             Some(other) => Err(self
                 .error(format!("{} modifier applied to an IPv4 {what}", modifier(other)))
                 .with_hint("`ip`, `arp` and `rarp` have IPv4 addresses")),
@@ -241,14 +260,19 @@ impl Lower<'_> {
         &mut self,
         link: u16,
         offsets: (u32, u32),
-        address: u32,
-        mask: u32,
+        addresses: Addresses,
         direction: Option<Direction>,
     ) -> Lowering {
         self.sides(direction, |lower, is_source| {
             let is_protocol = lower.link_type(link.into())?;
             let offset = if is_source { offsets.0 } else { offsets.1 };
-            Ok(is_protocol.and(lower.masked_equal(Base::Network, offset, Width::Word, mask, address)))
+            let matches = match addresses {
+                Addresses::Network(address, mask) => {
+                    lower.masked_equal(Base::Network, offset, Width::Word, mask, address)
+                }
+                Addresses::Set(set) => lower.equal_value(Base::Network, offset, Width::Word, set),
+            };
+            Ok(is_protocol.and(matches))
         })
     }
 

@@ -13,12 +13,17 @@ const LABEL_MAX: u32 = 0xf_ffff;
 const SESSION_MAX: u32 = 0xffff;
 
 /// RFC 8926: the UDP port, the largest network identifier, and the type of what carries Ethernet frames.
-const GENEVE_PORT: u32 = 6081;
-const VNI_MAX: u32 = 0xff_ffff;
-const TRANSPARENT_ETHERNET: u32 = 0x6558;
+pub(super) const GENEVE_PORT: u32 = 6081;
+pub(super) const VNI_MAX: u32 = 0xff_ffff;
+pub(super) const TRANSPARENT_ETHERNET: u32 = 0x6558;
 
 impl Lower<'_> {
-    fn at_most(&self, what: &str, number: Option<u32>, most: u32) -> Result<(), weir_source::Diagnostic> {
+    pub(super) fn at_most(
+        &self,
+        what: &str,
+        number: Option<u32>,
+        most: u32,
+    ) -> Result<(), weir_source::Diagnostic> {
         match number {
             Some(number) if number > most => {
                 Err(self.error(format!("{what} {number} greater than maximum {most}")))
@@ -166,7 +171,7 @@ impl Lower<'_> {
     }
 
     /// The value that is `then` where `pred` holds, and `otherwise` where not.
-    fn select(&mut self, pred: &Pred, then: ValueId, otherwise: ValueId) -> ValueId {
+    pub(super) fn select(&mut self, pred: &Pred, then: ValueId, otherwise: ValueId) -> ValueId {
         match pred {
             Pred::Test(test) => self.values.add(Value::If { test: *test, then, otherwise }),
             Pred::Not(inner) => self.select(inner, otherwise, then),
@@ -177,7 +182,7 @@ impl Lower<'_> {
                 parts.iter().rev().fold(otherwise, |otherwise, part| self.select(part, then, otherwise))
             }
             // These stand in no test of a tunnel.
-            Pred::Chain(_) | Pred::Need(_) => otherwise,
+            Pred::Chain(_) | Pred::Need(_) | Pred::Fails(_) => otherwise,
         }
     }
 }

@@ -234,6 +234,7 @@ impl Lower<'_> {
         let version = match number {
             0x0800 | 0x21 => 0x40,
             0x86dd | 0x57 => 0x60,
+            _ if self.is_scoped() => return Ok(self.never()),
             _ => {
                 return Err(self
                     .error("unsupported protocol over MPLS")

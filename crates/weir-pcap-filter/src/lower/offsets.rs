@@ -25,16 +25,18 @@ pub(super) enum Base {
     /// The header after that of IPv4, and of IPv6.
     Transport4,
     Transport6,
+    /// The header after a chain of extension headers, in scoped expressions.
+    Upper,
 }
 
 /// A constant, and a length that the packet has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Offset {
     pub(super) variable: Option<ValueId>,
     pub(super) constant: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Offsets {
     pub(super) link: LinkType,
     /// The one around it.
@@ -103,6 +105,12 @@ impl Offsets {
         let has_jumps = self.is_payload_used && is_wlan(self.first)
             || self.is_header_used && self.first == LinkType::PRISM_HEADER;
         has_jumps || self.is_geneve
+    }
+
+    /// Forgets what was used: only where headers are shall be compared.
+    pub(super) fn unused(mut self) -> Offsets {
+        (self.is_header_used, self.is_payload_used) = (false, false);
+        self
     }
 
     fn using(&mut self, offset: Offset) -> Offset {
@@ -235,6 +243,7 @@ impl Lower<'_> {
                 let length = self.ipv4_header_length(network);
                 Offset { variable: Some(length), constant: network.constant }
             }
+            Base::Upper => self.upper_header(),
             Base::Transport6 => offsets.using(plus(offsets.payload, offsets.network.wrapping_add(40))),
         }
     }

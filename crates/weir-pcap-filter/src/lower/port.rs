@@ -1,9 +1,10 @@
 //! Ports of TCP, UDP and SCTP.
 
 use super::offsets::Base;
+use super::upper::Way;
 use super::{Lower, Lowering};
 use crate::ast::{Direction, Kind, Qualifiers};
-use crate::ir::{Comparison, Pred, Width};
+use crate::ir::{Comparison, Pred, ValueId, Width};
 use crate::names::Transport;
 use crate::protocol::{Protocol, ethertype, ip};
 
@@ -12,6 +13,7 @@ use crate::protocol::{Protocol, ethertype, ip};
 enum Ports {
     One(u32),
     Range(u32, u32),
+    Set(ValueId),
 }
 
 impl Lower<'_> {
@@ -24,6 +26,12 @@ impl Lower<'_> {
         let ports =
             if qualifiers.kind == Kind::Port { Ports::One(number) } else { Ports::Range(number, number) };
         self.ports(ports, protocol, qualifiers.direction)
+    }
+
+    /// `port`, and any number of a set.
+    pub(super) fn ports_in(&mut self, qualifiers: Qualifiers, set: ValueId) -> Lowering {
+        let protocol = self.transport(qualifiers)?;
+        self.ports(Ports::Set(set), protocol, qualifiers.direction)
     }
 
     /// `port name`.
@@ -122,6 +130,9 @@ impl Lower<'_> {
 
     /// IPv6 first, as libpcap does.
     fn ports(&mut self, ports: Ports, protocol: Option<Transport>, direction: Option<Direction>) -> Lowering {
+        if self.is_scoped() {
+            return self.scoped_ports(ports, protocol, direction);
+        }
         let ipv6 = self.ports_of_version(ports, protocol, direction, true)?;
         Ok(ipv6.or(self.ports_of_version(ports, protocol, direction, false)?))
     }
@@ -165,7 +176,13 @@ impl Lower<'_> {
             all.push(self.first_fragment());
         }
         let base = if is_ipv6 { Base::Transport6 } else { Base::Transport4 };
-        all.push(match direction {
+        all.push(self.ports_at(base, ports, direction)?);
+        Ok(Pred::And(all))
+    }
+
+    /// The ports of the transport header at `base`.
+    fn ports_at(&mut self, base: Base, ports: Ports, direction: Option<Direction>) -> Lowering {
+        Ok(match direction {
             Some(Direction::Src) => self.port_at(base, 0, ports),
             Some(Direction::Dst) => self.port_at(base, 2, ports),
             Some(Direction::And) => self.port_at(base, 0, ports).and(self.port_at(base, 2, ports)),
@@ -175,13 +192,38 @@ impl Lower<'_> {
                     .error("an 802.11 address is no direction of a port")
                     .with_hint("`src` and `dst` are"));
             }
-        });
-        Ok(Pred::And(all))
+        })
+    }
+
+    /// Behind each way to a transport header. The protocols are asked first, the ports then, once.
+    fn scoped_ports(
+        &mut self,
+        ports: Ports,
+        protocol: Option<Transport>,
+        direction: Option<Direction>,
+    ) -> Lowering {
+        let protocols: Vec<u8> = match protocol {
+            Some(protocol) => vec![ip_number(protocol)],
+            None => vec![ip::TCP, ip::UDP, ip::SCTP],
+        };
+        let mut any = Vec::new();
+        for way in Way::ALL {
+            let of_ports = self.ports_at(way.base(), ports, direction)?;
+            any.push(self.transport_header(way, &protocols)?.and(of_ports));
+        }
+        Ok(Pred::Or(any))
+    }
+
+    /// UDP to a port, behind one way, in scoped expressions.
+    pub(super) fn scoped_udp_to(&mut self, way: Way, port: u32) -> Lowering {
+        let to = self.equal(way.base(), 2, Width::Half, port);
+        Ok(self.transport_header(way, &[ip::UDP])?.and(to))
     }
 
     fn port_at(&mut self, base: Base, offset: u32, ports: Ports) -> Pred {
         match ports {
             Ports::One(port) => self.equal(base, offset, Width::Half, port),
+            Ports::Set(set) => self.equal_value(base, offset, Width::Half, set),
             Ports::Range(first, last) => {
                 let (first, last) = (first.min(last), first.max(last));
                 let from = self.compare(base, offset, Width::Half, Comparison::Ge, first);

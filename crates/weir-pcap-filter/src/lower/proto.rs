@@ -57,6 +57,9 @@ impl Lower<'_> {
 
     /// In the header, or in the one after a fragment header.
     fn ipv6_protocol(&mut self, number: u32) -> Lowering {
+        if self.is_scoped() {
+            return self.in_chain(true, number);
+        }
         let is_ipv6 = self.link_type(ethertype::IPV6.into())?;
         let next = self.equal(Base::Network, 6, Width::Byte, number);
         let is_fragment = self.equal(Base::Network, 6, Width::Byte, ip::FRAGMENT.into());
@@ -98,6 +101,9 @@ impl Lower<'_> {
     }
 
     fn protochain_of(&mut self, version: Protocol, protocol: u32) -> Lowering {
+        if self.is_scoped() {
+            return self.in_chain(version == Protocol::Ipv6, protocol);
+        }
         let place = self.place(Base::Network);
         if place.variable.is_some() {
             return Err(self.error("`protochain` is not supported with variable length headers"));

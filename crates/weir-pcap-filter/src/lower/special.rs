@@ -3,8 +3,9 @@
 use super::linktype::is_juniper;
 use super::offsets::{Base, Offset};
 use super::{Lower, Lowering};
+use crate::Mode;
 use crate::ast::{AtmField, AtmKind, ByteOperator, Mtp2Kind, Mtp3Field, Numbers, Operator, Pf, Relation};
-use crate::ir::{Comparison, Metadata, Pred, Value, Width};
+use crate::ir::{Comparison, ContextField, Metadata, Pred, Value, Width};
 use crate::link::LinkType;
 
 /// Offsets in SunATM's header: the type and flags, the virtual path, the virtual channel, the packet.
@@ -36,7 +37,7 @@ mod pflog {
     pub(super) const OUT: u32 = 2;
 }
 
-/// Linux's `PACKET_OUTGOING`.
+/// Linux's `PACKET_OUTGOING`. What was received has a lower type, and what goes from one part of the kernel to another a higher one.
 const OUTGOING: u32 = 4;
 
 impl Lower<'_> {
@@ -77,6 +78,13 @@ impl Lower<'_> {
             link if is_juniper(link) => {
                 self.masked_equal(Base::LinkHeader, 3, Width::Byte, 0x01, u32::from(!outbound))
             }
+            _ if self.is_scoped() => {
+                let kind = self.values.add(Value::Context(ContextField::PacketType));
+                match outbound {
+                    true => self.test(Comparison::Eq, kind, OUTGOING),
+                    false => self.test(Comparison::Ge, kind, OUTGOING).not(),
+                }
+            }
             _ => {
                 let kind = self.values.add(Value::Metadata(Metadata::PacketType));
                 out(self.test(Comparison::Eq, kind, OUTGOING))
@@ -88,11 +96,26 @@ impl Lower<'_> {
         if self.offsets.link == LinkType::LINUX_SLL2 {
             return Ok(self.equal(Base::LinkHeader, 4, Width::Word, index));
         }
-        let value = self.values.add(Value::Metadata(Metadata::Ifindex));
+        let value = match self.options.mode {
+            Mode::Compat => Value::Metadata(Metadata::Ifindex),
+            Mode::Scoped => Value::Context(ContextField::Ifindex),
+        };
+        let value = self.values.add(value);
         Ok(self.test(Comparison::Eq, value, index))
     }
 
     pub(super) fn pf(&mut self, field: &Pf) -> Lowering {
+        if let Pf::Ifname(name) = field
+            && self.is_scoped()
+            && self.offsets.link != LinkType::PFLOG
+        {
+            let Some(index) = self.names.interface(name) else {
+                return Err(self
+                    .error(format!("unknown interface `{name}`"))
+                    .with_hint("interfaces of this machine are known; or say `ifindex` and a number"));
+            };
+            return self.ifindex(index);
+        }
         if self.offsets.link != LinkType::PFLOG {
             return Err(self.error("this is supported only on PF linktype"));
         }
@@ -201,6 +224,7 @@ impl Lower<'_> {
             Numbers::One(relation, number, span) => {
                 self.span = *span;
                 let (comparison, is_contrary) = match relation {
+                    Relation::Ne if self.is_scoped() => (Comparison::Eq, true),
                     // libpcap forgets to take the contrary.
                     Relation::Eq | Relation::Ne => (Comparison::Eq, false),
                     Relation::Gt => (Comparison::Gt, false),

@@ -1,5 +1,6 @@
 //! Which nodes and edges lie on every way to a node or edge.
 
+use super::lists::Lists;
 use crate::graph::{Graph, Target};
 
 /// A node, or one of its edges (`true`: the one for yes).
@@ -9,29 +10,58 @@ pub(super) enum Element {
     Edge(usize, bool),
 }
 
-/// The tree of dominators of a graph, and its levels.
+/// The tree of dominators of a graph, and its levels. Elements are numbered as [`index`] says.
+#[derive(Default)]
 pub(super) struct Tree {
     root: Option<usize>,
-    /// By element: see [`index`].
-    parent: Vec<usize>,
-    depth: Vec<u32>,
-    /// An element further up, so that any is reached in steps whose number is the logarithm of the depth.
-    jump: Vec<usize>,
-    /// First child and next sibling, plus one; 0: none.
-    child: Vec<usize>,
-    sibling: Vec<usize>,
+    places: Vec<Place>,
     /// When each element is entered and left on a walk through the tree.
-    enter: Vec<u32>,
-    leave: Vec<u32>,
+    times: Vec<Times>,
     /// Elements in the order of the walk.
-    walked: Vec<usize>,
-    /// Nodes by the longest way from them to a leaf, from 1 on.
-    levels: Vec<Vec<usize>>,
+    walked: Vec<u32>,
+    levels: Levels,
     /// Edges into each node, in the order in which libpcap lists them.
-    edges_in: Vec<Vec<(usize, bool)>>,
+    edges_in: Lists<(u32, bool)>,
 }
 
-const NONE: usize = usize::MAX;
+/// Nodes that are reached, by the longest way from them to a leaf: those with the shortest one first.
+#[derive(Default)]
+pub(super) struct Levels {
+    /// Within a level, those that a walk finishes last stand first.
+    last_first: Lists<u32>,
+    /// Within a level, those that a walk finishes first stand first.
+    first_first: Lists<u32>,
+    finished: Vec<u32>,
+    level: Vec<u32>,
+    state: Vec<u8>,
+    stack: Vec<usize>,
+}
+
+/// Where an element is in the tree.
+#[derive(Clone, Copy)]
+struct Place {
+    parent: u32,
+    depth: u32,
+    /// An element further up, so that any is reached in steps whose number is the logarithm of the depth.
+    jump: u32,
+    /// First child and next sibling, plus one; 0: none.
+    child: u32,
+    sibling: u32,
+}
+
+/// A span of a walk through the tree.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Times {
+    pub(super) enter: u32,
+    leave: u32,
+}
+
+impl Times {
+    /// Whether every way to `below` goes through this element, or they are the same.
+    pub(super) fn is_above(self, below: Times) -> bool {
+        below.enter != 0 && self.enter <= below.enter && below.leave <= self.leave
+    }
+}
 
 fn index(element: Element) -> usize {
     match element {
@@ -47,176 +77,190 @@ fn element(index: usize) -> Element {
     }
 }
 
+/// Edges into each node, as they are now.
+pub(super) fn edges_in(graph: &Graph, tree: &Tree, into: &mut Lists<(u32, bool)>) {
+    fill_edges(graph, &tree.levels, into);
+}
+
+fn fill_edges(graph: &Graph, levels: &Levels, into: &mut Lists<(u32, bool)>) {
+    let edges = levels.first_first.items().iter().flat_map(|node| {
+        let of = &graph.nodes[*node as usize];
+        [(of.no, false), (of.yes, true)].into_iter().filter_map(|(target, is_yes)| match target {
+            Target::Node(to) => Some((to, (*node, is_yes))),
+            _ => None,
+        })
+    });
+    into.fill(graph.nodes.len(), edges);
+}
+
 impl Tree {
-    pub(super) fn of(graph: &Graph) -> Tree {
+    /// Becomes the tree of `graph`.
+    pub(super) fn rebuild(&mut self, graph: &Graph) {
         let count = 3 * graph.nodes.len();
-        let levels = levels(graph);
-        let mut edges_in = vec![Vec::new(); graph.nodes.len()];
-        for level in levels.iter().rev() {
-            for node in level {
-                for (target, is_yes) in [(graph.nodes[*node].yes, true), (graph.nodes[*node].no, false)] {
-                    if let Target::Node(to) = target {
-                        edges_in[to].push((*node, is_yes));
-                    }
-                }
-            }
-        }
-        edges_in.iter_mut().for_each(|edges| edges.reverse());
-        let root = match graph.root {
+        self.levels.rebuild(graph);
+        fill_edges(graph, &self.levels, &mut self.edges_in);
+        self.root = match graph.root {
             Target::Node(root) => Some(root),
             _ => None,
         };
-        let mut tree = Tree {
-            root,
-            parent: vec![NONE; count],
-            depth: vec![0; count],
-            jump: (0..count).collect(),
-            child: vec![0; count],
-            sibling: vec![0; count],
-            enter: vec![0; count],
-            leave: vec![0; count],
-            walked: Vec::new(),
-            levels,
-            edges_in,
-        };
-        tree.grow();
-        tree.walk();
-        tree
+        let place = |own| Place { parent: u32::MAX, depth: 0, jump: own, child: 0, sibling: 0 };
+        self.places.clear();
+        self.places.extend((0..count as u32).map(place));
+        self.times.clear();
+        self.times.resize(count, Times::default());
+        self.walked.clear();
+        self.grow();
+        self.walk();
     }
 
     /// From the root on: a node hangs on what all edges into it have in common.
     fn grow(&mut self) {
-        let order: Vec<usize> = self.levels.iter().rev().flatten().copied().collect();
-        for node in order {
+        let places = &mut self.places;
+        for node in self.levels.last_first.items().iter().rev() {
+            let node = *node as usize;
             let own = index(Element::Node(node));
             if Some(node) != self.root {
-                let mut edges =
-                    self.edges_in[node].iter().map(|(from, is_yes)| index(Element::Edge(*from, *is_yes)));
+                let edges = self.edges_in.get(node).iter();
+                let mut edges = edges.map(|(from, is_yes)| index(Element::Edge(*from as usize, *is_yes)));
                 let Some(first) = edges.next() else { continue };
-                let common = edges.fold(first, |common, edge| self.common(common, edge));
-                self.hang(own, common);
+                let common = edges.fold(first, |found, edge| common(places, found, edge));
+                hang(places, own, common);
             }
             for is_yes in [true, false] {
-                self.hang(index(Element::Edge(node, is_yes)), own);
+                hang(places, index(Element::Edge(node, is_yes)), own);
             }
         }
-    }
-
-    fn hang(&mut self, own: usize, parent: usize) {
-        self.parent[own] = parent;
-        self.depth[own] = self.depth[parent] + 1;
-        let (near, far) = (self.jump[parent], self.jump[self.jump[parent]]);
-        let is_even = self.depth[parent] - self.depth[near] == self.depth[near] - self.depth[far];
-        self.jump[own] = if is_even { far } else { parent };
-        self.sibling[own] = self.child[parent];
-        self.child[parent] = own + 1;
-    }
-
-    fn common(&self, mut left: usize, mut right: usize) -> usize {
-        if self.depth[left] < self.depth[right] {
-            std::mem::swap(&mut left, &mut right);
-        }
-        while self.depth[left] > self.depth[right] {
-            let jump = self.jump[left];
-            left = if self.depth[jump] >= self.depth[right] { jump } else { self.parent[left] };
-        }
-        while left != right {
-            let (jump_left, jump_right) = (self.jump[left], self.jump[right]);
-            (left, right) = match jump_left == jump_right {
-                true => (self.parent[left], self.parent[right]),
-                false => (jump_left, jump_right),
-            };
-        }
-        left
     }
 
     fn walk(&mut self) {
         let Some(root) = self.root else { return };
         let mut time = 0;
-        let mut stack = vec![(index(Element::Node(root)), false)];
-        while let Some((at, is_done)) = stack.pop() {
+        let mut at = index(Element::Node(root));
+        let top = at;
+        loop {
             time += 1;
-            if is_done {
-                self.leave[at] = time;
-                continue;
+            self.times[at].enter = time;
+            self.walked.push(at as u32);
+            let mut child = self.places[at].child;
+            while child == 0 {
+                time += 1;
+                self.times[at].leave = time;
+                if at == top {
+                    return;
+                }
+                child = self.places[at].sibling;
+                if child == 0 {
+                    at = self.places[at].parent as usize;
+                }
             }
-            self.enter[at] = time;
-            self.walked.push(at);
-            stack.push((at, true));
-            let mut child = self.child[at];
-            while child != 0 {
-                stack.push((child - 1, false));
-                child = self.sibling[child - 1];
-            }
+            at = child as usize - 1;
         }
     }
 
     /// All edges, in the order of a walk through the tree.
     pub(super) fn edges(&self) -> impl Iterator<Item = Element> + '_ {
-        self.walked.iter().map(|at| element(*at)).filter(|element| matches!(element, Element::Edge(..)))
+        let elements = self.walked.iter().map(|at| element(*at as usize));
+        elements.filter(|element| matches!(element, Element::Edge(..)))
     }
 
-    /// When a walk through the tree comes to an element.
-    pub(super) fn entered(&self, element: Element) -> u32 {
-        self.enter[index(element)]
-    }
-
-    /// Whether every way to `below` goes through `above`, or they are the same.
-    pub(super) fn is_above(&self, above: Element, below: Element) -> bool {
-        let (above, below) = (index(above), index(below));
-        self.enter[below] != 0
-            && self.enter[above] <= self.enter[below]
-            && self.leave[below] <= self.leave[above]
+    /// When a walk through the tree is at an element.
+    pub(super) fn times(&self, element: Element) -> Times {
+        self.times[index(element)]
     }
 
     /// Whether every way to `node` goes through `by`.
     pub(super) fn dominates(&self, by: usize, node: usize) -> bool {
-        self.is_above(Element::Node(by), Element::Node(node))
+        self.times(Element::Node(by)).is_above(self.times(Element::Node(node)))
     }
 
-    pub(super) fn levels(&self) -> &[Vec<usize>] {
-        &self.levels
+    /// Whether an edge lies on every way to something else.
+    pub(super) fn has_below(&self, edge: Element) -> bool {
+        self.places[index(edge)].child != 0
+    }
+
+    /// Nodes that are reached, those near leaves first; of those at one distance, those that a walk finishes last.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.levels.last_first.items().iter().map(|node| *node as usize)
     }
 }
 
-/// Nodes by level; within one, those that a walk finishes last stand first.
-fn levels(graph: &Graph) -> Vec<Vec<usize>> {
-    let mut level = vec![0_usize; graph.nodes.len()];
-    let mut levels: Vec<Vec<usize>> = Vec::new();
-    let mut state = vec![0_u8; graph.nodes.len()];
-    let mut stack = match graph.root {
-        Target::Node(root) => vec![root],
-        _ => Vec::new(),
+fn hang(places: &mut [Place], own: usize, parent: usize) {
+    let Place { depth, jump: near, child, .. } = places[parent];
+    let far = places[near as usize].jump;
+    let is_even =
+        depth - places[near as usize].depth == places[near as usize].depth - places[far as usize].depth;
+    places[own] = Place {
+        parent: parent as u32,
+        depth: depth + 1,
+        jump: if is_even { far } else { parent as u32 },
+        child: 0,
+        sibling: child,
     };
-    while let Some(node) = stack.pop() {
-        let targets = [graph.nodes[node].yes, graph.nodes[node].no];
-        match state[node] {
-            0 => {
-                state[node] = 1;
-                stack.push(node);
-                for target in targets.into_iter().rev() {
-                    if let Target::Node(next) = target
-                        && state[next] == 0
-                    {
-                        stack.push(next);
+    places[parent].child = own as u32 + 1;
+}
+
+/// What the ways to two elements have in common, next to them.
+fn common(places: &[Place], left: usize, right: usize) -> usize {
+    let at = |index: u32| &places[index as usize];
+    let (mut left, mut right) = (left as u32, right as u32);
+    if at(left).depth < at(right).depth {
+        std::mem::swap(&mut left, &mut right);
+    }
+    while at(left).depth > at(right).depth {
+        let jump = at(left).jump;
+        left = if at(jump).depth >= at(right).depth { jump } else { at(left).parent };
+    }
+    while left != right {
+        let (jump_left, jump_right) = (at(left).jump, at(right).jump);
+        (left, right) = match jump_left == jump_right {
+            true => (at(left).parent, at(right).parent),
+            false => (jump_left, jump_right),
+        };
+    }
+    left as usize
+}
+
+impl Levels {
+    fn rebuild(&mut self, graph: &Graph) {
+        let Levels { last_first, first_first, finished, level, state, stack } = self;
+        finished.clear();
+        level.clear();
+        level.resize(graph.nodes.len(), 0);
+        state.clear();
+        state.resize(graph.nodes.len(), 0);
+        if let Target::Node(root) = graph.root {
+            stack.push(root);
+        }
+        let mut count = 0;
+        while let Some(node) = stack.pop() {
+            let targets = [graph.nodes[node].yes, graph.nodes[node].no];
+            match state[node] {
+                0 => {
+                    state[node] = 1;
+                    stack.push(node);
+                    for target in targets.into_iter().rev() {
+                        if let Target::Node(next) = target
+                            && state[next] == 0
+                        {
+                            stack.push(next);
+                        }
                     }
                 }
-            }
-            1 => {
-                state[node] = 2;
-                let below = targets.into_iter().map(|target| match target {
-                    Target::Node(next) => level[next],
-                    _ => 0,
-                });
-                level[node] = below.max().unwrap_or(0) + 1;
-                if levels.len() < level[node] {
-                    levels.resize(level[node], Vec::new());
+                1 => {
+                    state[node] = 2;
+                    let below = targets.into_iter().map(|target| match target {
+                        Target::Node(next) => level[next] + 1,
+                        _ => 0,
+                    });
+                    level[node] = below.max().unwrap_or(0);
+                    count = count.max(level[node] + 1);
+                    finished.push(node as u32);
                 }
-                levels[level[node] - 1].push(node);
+                _ => {}
             }
-            _ => {}
         }
+        let leveled = |node: &u32| (level[*node as usize] as usize, *node);
+        last_first.fill(count as usize, finished.iter().rev().map(leveled));
+        first_first.fill(count as usize, finished.iter().map(leveled));
     }
-    levels.iter_mut().for_each(|level| level.reverse());
-    levels
 }

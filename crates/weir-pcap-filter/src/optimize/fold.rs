@@ -48,10 +48,13 @@ pub(super) fn fold(
             binary(values, operator, left, right, by_register)?
         }
         Value::Const(_)
+        | Value::Set(_)
         | Value::Len
         | Value::Load { base: None, .. }
         | Value::HeaderLength { .. }
         | Value::Metadata(_)
+        | Value::Context(_)
+        | Value::Upper(_)
         | Value::If { .. } => id,
     };
     folded.insert(id, new);

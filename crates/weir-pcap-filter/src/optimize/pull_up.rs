@@ -4,37 +4,25 @@
 //! from tests of one value: the first run of nodes that test another value is passed, and the next test of that value after it is
 //! put in front of the run. The same for chains of conditions, with the edges exchanged.
 
-use super::dominators::Tree;
+use super::dominators::{Tree, edges_in};
+use super::lists::Lists;
 use crate::graph::{Graph, Target};
 use crate::ir::ValueId;
 
-pub(super) fn pull_up(graph: &mut Graph, tree: &Tree, compared: &[Option<ValueId>]) -> bool {
-    let edges_in = edges_in(graph, tree);
+pub(super) fn pull_up(
+    graph: &mut Graph,
+    tree: &Tree,
+    compared: &[Option<ValueId>],
+    edges: &mut Lists<(u32, bool)>,
+) -> bool {
+    edges_in(graph, tree, edges);
     let mut runs = Runs::of(graph);
     let mut changed = false;
-    for level in tree.levels() {
-        for node in level {
-            changed |= pull(graph, tree, compared, &mut runs, &edges_in[*node], *node, true);
-            changed |= pull(graph, tree, compared, &mut runs, &edges_in[*node], *node, false);
-        }
+    for node in tree.nodes() {
+        changed |= pull(graph, tree, compared, &mut runs, edges.get(node), node, true);
+        changed |= pull(graph, tree, compared, &mut runs, edges.get(node), node, false);
     }
     changed
-}
-
-/// Edges as they are now.
-fn edges_in(graph: &Graph, tree: &Tree) -> Vec<Vec<(usize, bool)>> {
-    let mut edges: Vec<Vec<(usize, bool)>> = vec![Vec::new(); graph.nodes.len()];
-    for level in tree.levels().iter().rev() {
-        for node in level {
-            for (target, is_yes) in [(graph.nodes[*node].yes, true), (graph.nodes[*node].no, false)] {
-                if let Target::Node(to) = target {
-                    edges[to].push((*node, is_yes));
-                }
-            }
-        }
-    }
-    edges.iter_mut().for_each(|edges| edges.reverse());
-    edges
 }
 
 /// A later node of the run that a node is in: nodes that stand after one another in a chain and compare one value. Runs grow at
@@ -90,16 +78,17 @@ fn pull(
     tree: &Tree,
     compared: &[Option<ValueId>],
     runs: &mut Runs,
-    edges: &[(usize, bool)],
+    edges: &[(u32, bool)],
     start: usize,
     side: bool,
 ) -> bool {
     let Some((first, _)) = edges.first() else { return false };
-    let Some(value) = compared[*first] else { return false };
-    if edges.iter().any(|(from, _)| compared[*from] != Some(value)) {
+    let first = *first as usize;
+    let Some(value) = compared[first] else { return false };
+    if edges.iter().any(|(from, _)| compared[*from as usize] != Some(value)) {
         return false;
     }
-    if graph.nodes[*first].yes != Target::Node(start) && graph.nodes[*first].no != Target::Node(start) {
+    if graph.nodes[first].yes != Target::Node(start) && graph.nodes[first].no != Target::Node(start) {
         return false;
     }
     let shared = edge(graph, start, side);
@@ -131,7 +120,7 @@ fn pull(
         Some(before) => *edge_mut(graph, before, !side) = Target::Node(pulled),
         None => {
             for (from, _) in edges {
-                let node = &mut graph.nodes[*from];
+                let node = &mut graph.nodes[*from as usize];
                 let is_yes = node.yes == Target::Node(start);
                 *(if is_yes { &mut node.yes } else { &mut node.no }) = Target::Node(pulled);
                 if is_yes == side {

@@ -1,12 +1,14 @@
 //! Numbers and their comparisons.
 //!
 //! `%` and `^` have no precedence in libpcap's grammar: they take all that follows as their right side, and bind
-//! tighter than any operator before them. `8 % 3 * 2` is `8 % (3 * 2)`, and `a & b ^ c` is `a & (b ^ c)`.
+//! tighter than any operator before them. `8 % 3 * 2` is `8 % (3 * 2)`, and `a & b ^ c` is `a & (b ^ c)`. In scoped expressions
+//! they have that of `*` and of `|`.
 
 use weir_source::{Diagnostic, Span};
 
 use super::{Item, Parser};
-use crate::ast::{Arith, Expr, Operator, Relation, Term};
+use crate::Mode;
+use crate::ast::{Arith, Expr, Fact, Operator, Relation, Term};
 use crate::limits::DEPTH_MAX;
 use crate::protocol::Protocol;
 use crate::token::{Token, Word};
@@ -73,6 +75,10 @@ impl Parser {
                 self.at += 1;
                 Ok(Arith::Len)
             }
+            Token::Word(word @ (Word::Queue | Word::Hash)) => {
+                self.at += 1;
+                Ok(Arith::Fact(if word == Word::Queue { Fact::Queue } else { Fact::Hash }))
+            }
             Token::Sign("-") => {
                 self.at += 1;
                 Ok(Arith::Negate(Box::new(self.arith(UNARY)?)))
@@ -137,6 +143,8 @@ impl Parser {
             Token::Sign("-") => (Operator::Sub, Some(4)),
             Token::Sign("*") => (Operator::Mul, Some(5)),
             Token::Sign("/") => (Operator::Div, Some(5)),
+            Token::Sign("%") if self.mode == Mode::Scoped => (Operator::Mod, Some(5)),
+            Token::Sign("^") if self.mode == Mode::Scoped => (Operator::Xor, Some(1)),
             Token::Sign("%") => (Operator::Mod, None),
             Token::Sign("^") => (Operator::Xor, None),
             _ => return None,

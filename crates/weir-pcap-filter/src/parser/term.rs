@@ -3,7 +3,9 @@
 use weir_source::{Diagnostic, Span};
 
 use super::{Item, Parser};
-use crate::ast::{ByteOperator, Direction, Expr, Kind, Llc, Numbers, Pf, Qualifiers, Relation, Term, Wlan};
+use crate::ast::{
+    Arith, ByteOperator, Direction, Expr, Fact, Kind, Llc, Numbers, Pf, Qualifiers, Relation, Term, Wlan,
+};
 use crate::protocol::Protocol;
 use crate::token::{Token, Word};
 
@@ -70,7 +72,12 @@ impl Parser {
                 }
                 self.qualified(Some(protocol), start)
             }
-            Token::Sign("-") | Token::Word(Word::Len) => {
+            Token::Word(Word::Queue) if matches!(self.tokens[self.at + 1].0, Token::Number(_)) => {
+                self.at += 1;
+                let (queue, number) = (Arith::Fact(Fact::Queue), Arith::Number(self.number()?));
+                self.done(0, Term::Relation(Relation::Eq, queue, number), start)
+            }
+            Token::Sign("-") | Token::Word(Word::Len | Word::Queue | Word::Hash) => {
                 let operand = self.operand()?;
                 self.relation_after(operand, start, start)
             }
@@ -120,6 +127,7 @@ impl Parser {
             Word::Mpls => Term::Mpls(self.optional_number()?),
             Word::Pppoes => Term::PppoeSession(self.optional_number()?),
             Word::Geneve => Term::Geneve(self.optional_number()?),
+            Word::Vxlan => Term::Vxlan(self.optional_number()?),
             Word::Pppoed => {
                 self.at += 1;
                 Term::PppoeDiscovery

@@ -2,6 +2,7 @@
 
 use weir_ebpf::Program;
 use weir_interp::Environment;
+use weir_pcap_filter::Facts;
 use weir_rt::Context;
 use weir_rt::local::{self, LocalProgram, PacketFields};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
@@ -38,5 +39,19 @@ impl Ready {
         let environment = Environment { segment: &self.segment };
         let mut context = Context::classifier(&[], packet, wire_bytes);
         weir_interp::run(&self.verified, &environment, &mut context).expect("verified") as u32
+    }
+
+    /// Native, on a packet whose context says more.
+    pub(crate) fn told(&self, packet: &[u8], wire_bytes: u32, facts: &Facts) -> u32 {
+        let mut fields = PacketFields::default();
+        for (name, value) in [
+            ("pkt_type", facts.packet_type),
+            ("ifindex", facts.ifindex),
+            ("queue_mapping", facts.queue_mapping),
+            ("hash", facts.hash),
+        ] {
+            fields.set(name, value.into());
+        }
+        self.native.classify(packet, wire_bytes, &fields)
     }
 }

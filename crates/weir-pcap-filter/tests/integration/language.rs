@@ -1,9 +1,9 @@
 //! The language's corners: equal meanings, and faults at their places.
 
-use weir_pcap_filter::{LinkType, NoNames, Options, SNAPLEN_DEFAULT, compile};
+use weir_pcap_filter::{LinkType, Mode, NoNames, Options, SNAPLEN_DEFAULT, compile};
 
 fn graph(dlt: LinkType, text: &str) -> Result<String, (usize, usize, String)> {
-    let options = Options { link_type: dlt, snaplen: SNAPLEN_DEFAULT, netmask: None };
+    let options = Options { link_type: dlt, snaplen: SNAPLEN_DEFAULT, netmask: None, mode: Mode::Compat };
     let filter = compile(text, &options, &NoNames).map_err(|faults| {
         let fault = &faults[0];
         (fault.span.start as usize, fault.span.end as usize, fault.message.clone())

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, ToSocketAddrs as _};
 
-use testkit::expressions::{EXPRESSIONS, expression};
+use testkit::expressions::{EXPRESSIONS, expression, listing};
 use testkit::libpcap::Libpcap;
 use testkit::packets::{self, LINKS};
 use testkit::pcap_file::Packet;
 use testkit::random::Source;
 use weir_cbpf::{Insn, Machine};
-use weir_pcap_filter::{LinkType, Names, Options, Transport, compile};
+use weir_pcap_filter::{LinkType, Mode, Names, Options, Transport, compile};
 
 /// The names of the system that libpcap asks too.
 pub(crate) struct System;
@@ -75,8 +75,12 @@ impl Comparison {
             return;
         }
         self.expressions += 1;
-        let options =
-            Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
+        let options = Options {
+            link_type: LinkType(dlt as u16),
+            snaplen: 262_144,
+            netmask: Some(0xffff_ff00),
+            mode: Mode::Compat,
+        };
         let theirs = self.libpcap.compile(dlt, 262_144, text, true, 0xffff_ff00);
         let ours = compile(text, &options, &System);
         let (theirs, ours) = match (theirs, ours) {
@@ -134,14 +138,19 @@ impl Comparison {
 }
 
 /// Faults of libpcap that depend on what its registers happen to hold: `byte N & V` and `byte N | V` do not load the byte, and
-/// a relation may overwrite the length of a header that varies, which `geneve` and `pppoes` put into another register than it is read from.
+/// a relation may overwrite the length of a header that varies, which `geneve` and `pppoes` put into another register than it is read from. Others
+/// show in what is refused alone: after `pppoes` and `geneve`, `inbound` and `outbound` ask for another of Linux's fields than before.
 fn is_not_followed(dlt: i32, text: &str) -> bool {
     let words: Vec<&str> = text.split([' ', '(', ')', '!']).collect();
     let forgets_byte = words.windows(3).any(|words| words[0] == "byte" && matches!(words[2], "&" | "|"));
     let header_varies = matches!(dlt, 105 | 117 | 119 | 127 | 163 | 192);
     let (has_geneve, has_relation) = (text.contains("geneve"), text.contains(['=', '<', '>']));
     let moves_link = has_geneve || text.contains("pppoes");
-    forgets_byte || (header_varies || has_geneve) && has_relation || header_varies && moves_link
+    let asks_direction = text.matches("bound").count() + text.matches("ifindex").count();
+    forgets_byte
+        || asks_direction > 1 && moves_link
+        || (header_varies || has_geneve) && has_relation
+        || header_varies && moves_link
 }
 
 /// The seed, and how often 40 random expressions are made for a link type: of `WEIR_PCAP`, as `SEED:ROUNDS`.
@@ -175,6 +184,11 @@ fn packets_are_kept_as_libpcap_keeps_them() {
             let text = expression(&mut random, link.dlt);
             comparison.expression(link.dlt, &text, &mut random);
         }
+    }
+    for _ in 0..60 * rounds {
+        let members = 6 + random.below(30);
+        let text = listing(&mut random, members);
+        comparison.expression(1, &text, &mut random);
     }
     let Comparison { compared, refused, expressions, faults, .. } = comparison;
     println!("counts: expressions={expressions} refused={refused} packets={compared}");

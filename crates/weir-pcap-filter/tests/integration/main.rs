@@ -4,4 +4,6 @@ mod engines;
 mod kernel;
 mod language;
 mod libpcap;
+mod oracle;
 mod programs;
+mod scoped;

@@ -1,17 +1,22 @@
 //! The eBPF program of a filter does what its graph says, on every engine.
 
-use testkit::expressions::{EXPRESSIONS, expression};
+use testkit::expressions::{EXPRESSIONS, expression, listing};
 use testkit::packets::{self, LINKS};
 use testkit::random::Source;
 use weir_cbpf::{Machine, text};
-use weir_pcap_filter::{LinkType, Options, compile};
+use weir_pcap_filter::{LinkType, Mode, Options, compile};
 
-use crate::engines::{Ready, listing};
+use crate::engines::{Ready, listing as lines_of};
 use crate::libpcap::System;
 
 /// Compares the engines on packets of a link type; how many were compared.
 fn check(dlt: i32, expression: &str, packets_each: usize, random: &mut Source) -> usize {
-    let options = Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00) };
+    let options = Options {
+        link_type: LinkType(dlt as u16),
+        snaplen: 262_144,
+        netmask: Some(0xffff_ff00),
+        mode: Mode::Compat,
+    };
     let Ok(filter) = compile(expression, &options, &System) else { return 0 };
     let program = filter.program("filter").unwrap_or_else(|error| panic!("{dlt} `{expression}`: {error}"));
     let classic = filter.classic().map(|insns| {
@@ -32,7 +37,7 @@ fn check(dlt: i32, expression: &str, packets_each: usize, random: &mut Source) -
                 format!(
                     "{dlt} `{expression}` on {bytes:02x?} ({wire_len})\n{}\n{}",
                     filter.graph,
-                    listing(&program)
+                    lines_of(&program)
                 )
             };
             assert_eq!(ready.native(bytes, wire_len), expected, "native: {}", show());
@@ -71,6 +76,11 @@ fn programs_do_what_their_graphs_say() {
             let text = expression(&mut random, link.dlt);
             compared += check(link.dlt, &text, 3, &mut random);
         }
+    }
+    for _ in 0..20 * crate::libpcap::scale().1 {
+        let members = 6 + random.below(60);
+        let text = listing(&mut random, members);
+        compared += check(1, &text, 12, &mut random);
     }
     assert!(compared > 10_000, "{compared}");
 }

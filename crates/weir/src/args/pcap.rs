@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Subcommand, ValueEnum};
 use weir_cbpf::text::Form;
-use weir_pcap_filter::{LinkType, SNAPLEN_DEFAULT};
+use weir_pcap_filter::{LinkType, Mode, SNAPLEN_DEFAULT};
 
 use crate::args::filter::Engine;
 
@@ -157,16 +157,10 @@ pub(crate) struct Names {
     pub(crate) networks: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    Compat,
-    Scoped,
-}
-
-/// The second is known by name, so that it can be refused by name.
 pub(super) fn mode() -> impl TypedValueParser<Value = Mode> {
     let compat = PossibleValue::new("compat").help("As libpcap has them");
-    let scoped = PossibleValue::new("scoped").hide(true);
+    let scoped = PossibleValue::new("scoped")
+        .help("Vlan and its like bind what they are joined with by `and`; `or` and `not` behave as in logic; IPv6 extension headers are seen through");
     let parser = PossibleValuesParser::from([compat, scoped]);
     parser.map(|name| if name == "scoped" { Mode::Scoped } else { Mode::Compat })
 }

@@ -13,6 +13,7 @@ use weir_dpdk_source::{
 use weir_pcapng::{Filter, Hash, HashAlgorithm, Interface, PacketFlags, Speed};
 
 use crate::args::capture::Capture as Args;
+use crate::args::pcap::Mode;
 use crate::capture::filters::Expression;
 
 /// LIMIT: records that are given at once.
@@ -33,10 +34,10 @@ impl Dpdk {
     /// Begins to capture.
     pub(super) fn start(text: &str, args: &Args, filter: Option<&Expression<'_>>) -> Result<Dpdk, Error> {
         let selection = Selection::of(text);
-        if filter.is_some_and(Expression::asks_system) {
+        if args.mode == Mode::Compat && filter.is_some_and(Expression::asks_system) {
             return Err(Error::Limit(
-                "a filter with inbound, outbound or ifindex cannot run in a DPDK application, where no byte of a packet says that: \
-                 leave it out; the file has the direction of each packet"
+                "a filter with inbound, outbound or ifindex keeps no packet of a DPDK application in libpcap's meaning: use \
+                 --mode scoped, where inbound and outbound are known"
                     .to_owned(),
             ));
         }
@@ -52,7 +53,8 @@ impl Dpdk {
         let application = Application::find(&selection.prefix).map_err(source)?;
         let description = format!("{}, {}", selection.prefix, application.version);
         let ports = selection.choose(application.ports().map_err(source)?).map_err(source)?;
-        let interface = |port: &Port| interface(port, &description, args.snaplen(), filter.map(Expression::text));
+        let interface =
+            |port: &Port| interface(port, &description, args.snaplen(), filter.map(Expression::text));
         let interfaces = ports.iter().map(interface).collect();
         let capture = Capture::start(application, ports, &options).map_err(source)?;
         let timer = timer().map_err(|errno| Error::Source(Box::new(errno)))?;

@@ -36,7 +36,7 @@ impl Reporter {
                 match in_kernel {
                     None => "no filter",
                     Some(true) => "the kernel filters",
-                    Some(false) => "weir filters, by machine code (the kernel cannot)",
+                    Some(false) => "weir filters (the kernel cannot, or would see other bytes)",
                 }
             );
         }

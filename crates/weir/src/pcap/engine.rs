@@ -8,6 +8,7 @@ use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::{Object, Program, ProgramKind};
 use weir_interp::Environment;
 use weir_interp::threaded::Threaded;
+use weir_pcap_filter::Facts;
 use weir_rt::Context;
 use weir_rt::local::{self, LocalProgram, PacketFields};
 use weir_rt::segment::Segment;
@@ -20,7 +21,12 @@ use crate::filter::segment;
 use crate::pcap::refused;
 
 /// A classifier that is ready to run.
-pub(crate) enum Ready {
+pub(crate) struct Ready {
+    engine: Loaded,
+    asks_context: bool,
+}
+
+enum Loaded {
     Native(LocalProgram),
     Threaded(Threaded<Arc<Segment>>),
     /// What the threaded interpreter has not.
@@ -28,35 +34,62 @@ pub(crate) enum Ready {
 }
 
 impl Ready {
-    pub(crate) fn of(program: Program, engine: Engine) -> Result<Ready, Failure> {
+    /// `asks_context`: it reads fields of the context beside the packet and its length.
+    pub(crate) fn of(program: Program, asks_context: bool, engine: Engine) -> Result<Ready, Failure> {
         let (file, verified) = verified(program)?;
         let segment = Arc::new(segment(&file)?);
-        Ok(match engine {
-            Engine::Interp => match Threaded::of(&verified, segment.clone()) {
-                Some(threaded) => Ready::Threaded(threaded),
-                None => Ready::Checked(Box::new(verified), segment),
+        let engine = match engine {
+            Engine::Interp => match Threaded::of(&verified, segment.clone()).filter(|_| !asks_context) {
+                Some(threaded) => Loaded::Threaded(threaded),
+                None => Loaded::Checked(Box::new(verified), segment),
             },
             Engine::Jit => {
                 let executable = weir_jit::compile(&verified, &local::site(segment.layout()));
                 let executable = executable.map_err(refused)?;
                 let program = LocalProgram::load(&executable, &segment).context("loading machine code");
-                Ready::Native(program.map_err(Failure::Machine)?)
+                Loaded::Native(program.map_err(Failure::Machine)?)
             }
-        })
+        };
+        Ok(Ready { engine, asks_context })
     }
 
-    /// What it returns for a packet, of which `bytes` were captured and `wire_bytes` were on the wire.
-    pub(crate) fn run(&self, bytes: &[u8], wire_bytes: u32) -> Result<u32, Failure> {
-        match self {
-            Ready::Native(program) => Ok(program.classify(bytes, wire_bytes, PacketFields::NONE)),
-            Ready::Threaded(threaded) => Ok(threaded.classify(bytes, wire_bytes)),
-            Ready::Checked(verified, segment) => {
+    /// [`Ready::run`] is to be told what the file says of packets.
+    pub(crate) fn asks_context(&self) -> bool {
+        self.asks_context
+    }
+
+    /// What it returns for a packet, of which `bytes` were captured and `wire_bytes` were on the wire, and `facts` are known.
+    pub(crate) fn run(&self, bytes: &[u8], wire_bytes: u32, facts: Option<Facts>) -> Result<u32, Failure> {
+        match &self.engine {
+            Loaded::Native(program) => match facts {
+                None => Ok(program.classify(bytes, wire_bytes, PacketFields::NONE)),
+                Some(facts) => {
+                    let mut fields = PacketFields::default();
+                    said(facts).into_iter().for_each(|(name, value)| fields.set(name, value));
+                    Ok(program.classify(bytes, wire_bytes, &fields))
+                }
+            },
+            // It reads no other fields.
+            Loaded::Threaded(threaded) => Ok(threaded.classify(bytes, wire_bytes)),
+            Loaded::Checked(verified, segment) => {
                 let mut context = Context::classifier(&[], bytes, wire_bytes);
+                let said = facts.into_iter().flat_map(said);
+                said.for_each(|(name, value)| context.set_field(name, value));
                 let run = weir_interp::run(verified, &Environment { segment }, &mut context);
                 run.map(|r0| r0 as u32).map_err(|fault| Failure::Bug(anyhow!("{fault}")))
             }
         }
     }
+}
+
+/// Fields of a classifier's context, by their names.
+fn said(facts: Facts) -> [(&'static str, u64); 4] {
+    [
+        ("pkt_type", facts.packet_type.into()),
+        ("queue_mapping", facts.queue_mapping.into()),
+        ("ifindex", facts.ifindex.into()),
+        ("hash", facts.hash.into()),
+    ]
 }
 
 /// The listing of a program's machine code.

@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, anyhow};
 use weir_ebpf::Program;
-use weir_pcap_filter::LinkType;
-use weir_pcapng::{Event, Reader};
+use weir_pcap_filter::{Facts, LinkType};
+use weir_pcapng::{Direction, Event, PacketFlags, Reader};
 
 use crate::args::pcap::Eval;
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ use crate::print::print_bytes_on;
 /// Runs an expression on every packet.
 pub(super) fn expression(args: &Eval, text: &str, asked: &Asked<'_>) -> Result<ExitCode, Failure> {
     // Syntax errors are reported before the file is opened.
-    weir_pcap_filter::parse(text).map_err(|fault| Failure::Script(vec![fault]))?;
+    weir_pcap_filter::parse(text, asked.given.mode).map_err(|fault| Failure::Script(vec![fault]))?;
     let mut compile = |link_type| asked.ready(text, link_type, args.engine);
     let filters = match args.given.link_type {
         Some(link_type) => Filters::One(compile(link_type)?),
@@ -35,7 +35,7 @@ pub(super) fn expression(args: &Eval, text: &str, asked: &Asked<'_>) -> Result<E
 
 /// Runs a program on every packet.
 pub(super) fn program(args: &Eval, program: Program) -> Result<ExitCode, Failure> {
-    run(&args.file, Filters::One(Ready::of(program, args.engine)?))
+    run(&args.file, Filters::One(Ready::of(program, false, args.engine)?))
 }
 
 /// Which filter a packet goes through.
@@ -104,13 +104,33 @@ fn packets(
                 filters.add_interface(id.index(), LinkType::of_file(interface.link_type))?;
             }
             Event::Packet(packet) => {
-                let value = filters.of(packet.interface.index()).run(packet.bytes, packet.wire_len)?;
+                let filter = filters.of(packet.interface.index());
+                let facts =
+                    filter.asks_context().then(|| facts(packet.fields.flags(), packet.fields.queue()));
+                let value = filter.run(packet.bytes, packet.wire_len, facts)?;
                 values.borrow_mut().push(value);
             }
             _ => {}
         }
     }
     Ok(())
+}
+
+/// `PACKET_OUTGOING`, and a type that is neither received nor sent.
+const OUTGOING: u32 = 4;
+const UNKNOWN: u32 = 0xff;
+
+/// What the file says of a packet, as filters ask for it.
+pub(crate) fn facts(flags: Option<PacketFlags>, queue: Option<u32>) -> Facts {
+    let packet_type = match flags.map_or(Direction::Unknown, PacketFlags::direction) {
+        Direction::Inbound => 0,
+        Direction::Outbound => OUTGOING,
+        Direction::Unknown => UNKNOWN,
+    };
+    // The kernel has one more than the number, of 16 bits, and 0 where it is not known.
+    let mapping = queue.and_then(|queue| u16::try_from(queue.checked_add(1)?).ok());
+    let queue_mapping = mapping.unwrap_or(0).into();
+    Facts { packet_type, queue_mapping, ..Facts::default() }
 }
 
 fn of_file(name: &str, error: &weir_pcapng::Error) -> Failure {

@@ -76,6 +76,13 @@ impl Names for SystemNames {
         self.protocols.table().named(name, |name, wanted| name == wanted).next().copied()
     }
 
+    fn interface(&self, name: &str) -> Option<u32> {
+        // A name that leads elsewhere is none.
+        let is_name = !name.contains(['/', '\0']) && !matches!(name, "." | "..");
+        let text = is_name.then(|| fs::read_to_string(format!("/sys/class/net/{name}/ifindex")).ok())??;
+        text.trim().parse().ok()
+    }
+
     fn ether(&self, name: &str) -> Option<[u8; 6]> {
         self.ethers.table().named(name, str::eq_ignore_ascii_case).next().copied()
     }

@@ -7,6 +7,7 @@ mod both_sides;
 mod bpf;
 mod budget;
 mod call_sessions;
+mod capture;
 mod contexts;
 mod ctf2;
 mod drop_in;

@@ -136,15 +136,86 @@ fn what_is_refused_is_told_with_its_place() {
     check(&["check", "tcp prt 80"], 1, "", &["<filter>:1:5", "tcp prt 80\n  |     ^^^", "help: "]);
     check(&["compile", "tcp prt 80"], 1, "", &["<filter>:1:5"]);
     check(&["check", "-y", "RAW", "arp"], 1, "", &["rejects all packets"]);
+    check(
+        &["check", "-y", "RAW", "--mode", "scoped", "arp"],
+        1,
+        "",
+        &["no packet of link type RAW", "<filter>:1:1"],
+    );
     check(&["check", "ip broadcast"], 1, "", &["the netmask is not known", "--netmask"]);
     check(&["check", "--netmask", "255.255.255.0", "ip broadcast"], 0, "", &[]);
+}
+
+/// A block of pcapng.
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let length = (12 + body.len() as u32).to_le_bytes();
+    [&kind.to_le_bytes()[..], &length, body, &length].concat()
+}
+
+/// A packet of 60 bytes, and options: code, value.
+fn packet_with(options: &[(u16, u32)]) -> Vec<u8> {
+    let mut body = [0_u32, 0, 0, 60, 60].map(u32::to_le_bytes).concat();
+    body.extend([0; 60]);
+    for (code, value) in options {
+        body.extend([code.to_le_bytes(), 4_u16.to_le_bytes()].concat());
+        body.extend(value.to_le_bytes());
+    }
+    body.extend([0; 4]);
+    block(6, &body)
+}
+
+#[test]
+fn scoped_expressions_ask_what_the_file_says_of_packets() {
+    const FLAGS: u16 = 2;
+    const QUEUE: u16 = 6;
+    let section =
+        block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat());
+    let interface = block(1, &[1, 0, 0, 0, 0, 0, 0, 0]);
+    let packets = [
+        packet_with(&[(FLAGS, 1), (QUEUE, 3)]),
+        packet_with(&[(FLAGS, 2), (QUEUE, 65_535)]),
+        packet_with(&[]),
+    ];
+    let path = file("facts", [section, interface, packets.concat()].concat());
+    let check = |text: &str, expected: &str| check_eval(&path, &["--mode", "scoped", "--", text], expected);
+    check("inbound", "262144\n0\n0\n");
+    check("outbound", "0\n262144\n0\n");
+    check("not inbound", "0\n262144\n262144\n");
+    check("queue 3", "262144\n0\n0\n");
+    check("queue 0 or queue 65535", "0\n0\n0\n");
+    let refused = |text: &str, part: &str| {
+        self::check(&["eval", "-r", &path, "--mode", "scoped", "--", text], 1, "", &[part]);
+    };
+    refused("hash = 1", "`hash` is not known of packets in capture files");
+    refused("ifname lo", "`ifindex` is not known");
+}
+
+#[test]
+fn scoped_expressions_bind_by_and() {
+    let tagged = |kind: u16, id: u8| {
+        let mut packet = ethernet(0x8100);
+        packet.extend([0, id]);
+        packet.extend(kind.to_be_bytes());
+        packet.resize(60, 0);
+        Packet::whole(packet)
+    };
+    let packets =
+        [tagged(0x800, 2), tagged(0x806, 3), Packet::whole([ethernet(0x800), vec![0; 46]].concat())];
+    let path = file("tagged", pcap_file::classic(ETHERNET, &packets));
+    let check = |mode: &str, text: &str, expected: &str| {
+        check_eval(&path, &["--mode", mode, "--", text], expected);
+    };
+    check("compat", "vlan 2 or vlan 3", "262144\n0\n0\n");
+    check("scoped", "vlan 2 or vlan 3", "262144\n262144\n0\n");
+    check("compat", "vlan and ip or ip", "262144\n0\n0\n");
+    check("scoped", "vlan and ip or ip", "262144\n0\n262144\n");
+    check("scoped", "(vlan 3 or ip) and not ip", "0\n262144\n0\n");
 }
 
 #[test]
 fn wrong_usage_exits_2() {
     check(&["check", "-y", "nosuch", "ip"], 2, "", &["no such link type; `weir pcap list` has their names"]);
-    check(&["check", "--mode", "scoped", "ip"], 2, "", &["--mode scoped is not supported yet"]);
-    check(&["check", "--mode", "other", "ip"], 2, "", &["[possible values: compat]"]);
+    check(&["check", "--mode", "other", "ip"], 2, "", &["[possible values: compat, scoped]"]);
     check(&["check", "--netmask", "24", "ip"], 2, "", &["invalid value '24'"]);
     check(&["eval", "ip"], 2, "", &["--read <FILE>"]);
     check(&["eval", "-r", "x", "--cbpf", "x", "ip"], 2, "", &["cannot be used with"]);

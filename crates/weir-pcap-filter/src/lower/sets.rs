@@ -1,0 +1,97 @@
+//! Runs of alternatives that ask for one number each: `host A or host B or …`, `port 80 or 443 or …`.
+//!
+//! A run becomes one term whose number may be any of a set, so that the work on an expression does not grow with the square of what is
+//! listed in it. libpcap's optimiser brings the tests of one value together; what it leaves is what the set gives, as long as nothing
+//! else in the expression tests these values ([`Sets`](super::Sets)).
+
+use weir_source::{Diagnostic, Span};
+
+use super::{Lower, Lowering};
+use crate::ast::{Direction, Expr, Id, Kind, Qualifiers, Term};
+use crate::ir::{Pred, Value};
+use crate::limits::SET_MIN;
+use crate::protocol::Protocol;
+
+/// What the members of a run have in common, and how many they are.
+struct Run<'e> {
+    qualifiers: Qualifiers,
+    members: &'e [Expr],
+}
+
+impl Lower<'_> {
+    /// Alternatives, or conditions; runs become one each.
+    pub(super) fn parts(&mut self, parts: &[Expr], is_negated: bool) -> Result<Vec<Pred>, Diagnostic> {
+        let mut preds = Vec::with_capacity(parts.len());
+        let mut rest = parts;
+        while let Some((part, others)) = rest.split_first() {
+            match self.run(rest, is_negated) {
+                Some((count, pred)) => {
+                    preds.push(pred?);
+                    rest = &rest[count..];
+                }
+                None => {
+                    preds.push(self.expr(part)?);
+                    rest = others;
+                }
+            }
+        }
+        Ok(preds)
+    }
+
+    /// How many of `parts` are a run that they begin with, and what it means.
+    pub(super) fn run(&mut self, parts: &[Expr], is_negated: bool) -> Option<(usize, Lowering)> {
+        let run = self.sets_allowed.then(|| Run::of(parts, is_negated)).flatten()?;
+        let mut numbers = Vec::with_capacity(run.members.len());
+        for (at, member) in run.members.iter().enumerate() {
+            let (_, number, span) = member_of(member, is_negated)?;
+            numbers.push(number);
+            if at == 0 {
+                self.span = span;
+            }
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        let set = self.values.add(Value::Set(numbers.into()));
+        self.has_sets = true;
+        let pred = match run.qualifiers.kind {
+            Kind::Port => self.ports_in(run.qualifiers, set),
+            _ => self.network_in(run.qualifiers, set),
+        };
+        let pred = if is_negated { pred.map(Pred::not) } else { pred };
+        Some((run.members.len(), pred))
+    }
+}
+
+impl<'e> Run<'e> {
+    /// The run that `parts` begin with, if it is long enough. `is_negated`: of what is excluded, `not host A and not host B`.
+    fn of(parts: &'e [Expr], is_negated: bool) -> Option<Run<'e>> {
+        let (qualifiers, ..) = member_of(parts.first()?, is_negated)?;
+        let is_of_run =
+            |part: &&Expr| member_of(part, is_negated).is_some_and(|(others, ..)| others == qualifiers);
+        let count = parts.iter().take_while(is_of_run).count();
+        (count >= SET_MIN).then_some(Run { qualifiers, members: &parts[..count] })
+    }
+}
+
+/// A term that asks for one number: an IPv4 address or a port.
+fn member_of(part: &Expr, is_negated: bool) -> Option<(Qualifiers, u32, Span)> {
+    let term = match part {
+        Expr::Not(inner) if is_negated => inner,
+        part if !is_negated => part,
+        _ => return None,
+    };
+    let Expr::Term(Term::Id(qualifiers, id), span) = term else { return None };
+    if !matches!(qualifiers.direction, None | Some(Direction::Src | Direction::Dst | Direction::Or)) {
+        return None;
+    }
+    let number = match (qualifiers.kind, qualifiers.protocol, id) {
+        (Kind::Default | Kind::Host, None | Some(Protocol::Ip), Id::Dotted(parts)) => {
+            let parts: [u32; 4] = parts.as_slice().try_into().ok()?;
+            let bytes = parts.map(u8::try_from);
+            u32::from_be_bytes([bytes[0].ok()?, bytes[1].ok()?, bytes[2].ok()?, bytes[3].ok()?])
+        }
+        (Kind::Port, _, Id::Number(port)) if *port <= u32::from(u16::MAX) => *port,
+        _ => return None,
+    };
+    Some((*qualifiers, number, *span))
+}

@@ -1,0 +1,220 @@
+//! Scoped filters: edges lead past tests whose result is known from the way that led to them.
+//!
+//! What is known at a node is what all ways to it have in common: results of tests, and how many bytes the packet has at least, or
+//! less than. Nodes are gone through once, each before those that it leads to, and their edges are led on as far as tests are decided. Nothing is
+//! known of the optimiser of libpcap here ([`optimize`](crate::optimize)): no packet is kept or rejected that was not.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::graph::{Condition, Graph, Target};
+use crate::ir::{Comparison, Test, Value, ValueId};
+
+/// Values that something is known of at one place, and results of tests of each, at most: those that were first compared, and the tests
+/// that were made last.
+const VALUES_MAX: usize = 32;
+const RESULTS_MAX: usize = 8;
+
+/// Tests that an edge is led past at most.
+const PASSED_MAX: usize = 200;
+
+/// How a test may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Yes,
+    No,
+    Missing,
+}
+
+/// What is known at one place.
+#[derive(Clone, Debug)]
+struct Known {
+    /// The packet has so many bytes at least, and less than so many.
+    at_least: u64,
+    below: u64,
+    results: HashMap<ValueId, Vec<(Test, Outcome)>>,
+    /// Kept values: whether they are at hand, or missing.
+    kept: BTreeMap<ValueId, bool>,
+}
+
+/// Leads edges past what is decided.
+pub(crate) fn thread(graph: &mut Graph) {
+    let mut known: Vec<Option<Known>> = vec![None; graph.nodes.len()];
+    let nothing = Known { at_least: 0, below: u64::MAX, results: HashMap::new(), kept: BTreeMap::new() };
+    graph.root = arrive(graph, &mut known, nothing, graph.root);
+    for index in graph.order() {
+        // What only edges led to that now lead elsewhere is reached no more.
+        let Some(here) = known[index].take() else { continue };
+        let node = &graph.nodes[index];
+        let (condition, forced) = (node.condition, node.forced.clone());
+        let (yes, no, missing) = (node.yes, node.no, node.missing);
+        let (test, values) = match condition {
+            Condition::Test(test) => (Some(test), vec![test.left, test.right]),
+            Condition::Chain(_) | Condition::Always => (None, Vec::new()),
+        };
+        let reads = |value: &ValueId| reads(graph, *value, true);
+        let end = forced
+            .iter()
+            .map(|value| self::reads(graph, *value, false))
+            .chain(values.iter().map(reads))
+            .max();
+        let end = end.unwrap_or(0);
+        let is_plain = |value: &ValueId| is_plain(graph, *value);
+        let is_plain = forced.is_empty() && values.iter().all(is_plain) && test.is_some();
+        let mut present = here.clone();
+        present.at_least = present.at_least.max(end);
+        present.kept.extend(forced.iter().map(|value| (*value, true)));
+        let missing = match is_plain && end <= here.at_least {
+            // None of its bytes is.
+            true => Target::Reject,
+            false => {
+                let mut absent = here;
+                if is_plain {
+                    absent.below = absent.below.min(end);
+                }
+                match (test, &forced[..]) {
+                    (Some(test), []) => absent.learn(test, Outcome::Missing),
+                    (None, [value]) => _ = absent.kept.insert(*value, false),
+                    _ => {}
+                }
+                arrive(graph, &mut known, absent, missing)
+            }
+        };
+        let mut outcome = |outcome, target| {
+            let mut then = present.clone();
+            if let Some(test) = test {
+                then.learn(test, outcome);
+            }
+            arrive(graph, &mut known, then, target)
+        };
+        let yes = outcome(Outcome::Yes, yes);
+        let no = if condition == Condition::Always { yes } else { outcome(Outcome::No, no) };
+        let node = &mut graph.nodes[index];
+        (node.yes, node.no, node.missing) = (yes, no, missing);
+    }
+}
+
+/// Where an edge leads with what is known on it; it is remembered there.
+fn arrive(graph: &Graph, known: &mut [Option<Known>], here: Known, mut target: Target) -> Target {
+    for _ in 0..PASSED_MAX {
+        let Target::Node(index) = target else { break };
+        let node = &graph.nodes[index];
+        let decided = match (node.condition, &node.forced[..]) {
+            (Condition::Test(test), []) => here.decide(graph, test),
+            (Condition::Always, [value]) => match here.kept.get(value) {
+                Some(true) => Some(Outcome::Yes),
+                Some(false) => Some(Outcome::Missing),
+                None => (reads(graph, *value, false) >= here.below).then_some(Outcome::Missing),
+            },
+            _ => None,
+        };
+        target = match decided {
+            Some(Outcome::Yes) => node.yes,
+            Some(Outcome::No) => node.no,
+            Some(Outcome::Missing) => node.missing,
+            None => break,
+        };
+    }
+    if let Target::Node(index) = target {
+        let before = known[index].take();
+        known[index] = Some(match before {
+            None => here,
+            Some(before) => before.common(&here),
+        });
+    }
+    target
+}
+
+impl Known {
+    fn learn(&mut self, test: Test, outcome: Outcome) {
+        if self.results.len() == VALUES_MAX && !self.results.contains_key(&test.left) {
+            return;
+        }
+        let results = self.results.entry(test.left).or_default();
+        if results.len() == RESULTS_MAX {
+            results.remove(0);
+        }
+        results.push((test, outcome));
+    }
+
+    fn decide(&self, graph: &Graph, test: Test) -> Option<Outcome> {
+        let holds = |left, right| match test.comparison.holds(left, right) {
+            true => Outcome::Yes,
+            false => Outcome::No,
+        };
+        let constant = |value| graph.values.constant(value);
+        let right = constant(test.right);
+        if let (Some(left), Some(right)) = (constant(test.left), right) {
+            return Some(holds(left, right));
+        }
+        if reads(graph, test.left, true).max(reads(graph, test.right, true)) >= self.below {
+            return Some(Outcome::Missing);
+        }
+        let known = self.results.get(&test.left)?;
+        let is_same = |known: &Test| (known.comparison, known.right) == (test.comparison, test.right);
+        if let Some((_, outcome)) = known.iter().find(|(known, _)| is_same(known)) {
+            return Some(*outcome);
+        }
+        let right = right?;
+        known.iter().find_map(|(known, outcome)| {
+            let number = constant(known.right)?;
+            match (known.comparison, outcome) {
+                // The value that was compared is.
+                (_, Outcome::Missing) => Some(Outcome::Missing),
+                (Comparison::Eq, Outcome::Yes) => Some(holds(number, right)),
+                _ => None,
+            }
+        })
+    }
+
+    /// What both know.
+    fn common(mut self, other: &Known) -> Known {
+        self.at_least = self.at_least.min(other.at_least);
+        self.below = self.below.max(other.below);
+        self.kept.retain(|value, is_at_hand| other.kept.get(value) == Some(is_at_hand));
+        self.results.retain(|value, results| {
+            let others = other.results.get(value).map_or(&[][..], Vec::as_slice);
+            results.retain(|result| others.contains(result));
+            !results.is_empty()
+        });
+        self
+    }
+}
+
+/// Where the furthest byte ends that is read at a constant offset in any case. `is_kept`: kept values are at hand.
+fn reads(graph: &Graph, id: ValueId, is_kept: bool) -> u64 {
+    if is_kept && graph.kept.contains(&id) {
+        return 0;
+    }
+    let reads = |id| reads(graph, id, true);
+    match *graph.values.get(id) {
+        Value::Load { base: None, offset, width } => u64::from(offset) + u64::from(width.bytes()),
+        Value::Load { base: Some(base), .. } => reads(base),
+        Value::HeaderLength { offset } => u64::from(offset) + 1,
+        Value::Binary { left, right, .. } => reads(left).max(reads(right)),
+        Value::Negate(inner) => reads(inner),
+        Value::If { test, .. } => reads(test.left).max(reads(test.right)),
+        Value::Upper(upper) => upper.base.map_or(upper.end(), reads),
+        Value::Const(_) | Value::Set(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
+    }
+}
+
+/// Whether bytes at constant offsets are all that the value may be missing for.
+fn is_plain(graph: &Graph, id: ValueId) -> bool {
+    if graph.kept.contains(&id) {
+        return true;
+    }
+    let is_plain = |id| is_plain(graph, id);
+    match *graph.values.get(id) {
+        Value::Load { base, .. } => base.is_none(),
+        Value::Binary { operator, left, right, .. } => {
+            use crate::ast::Operator;
+            let divides = matches!(operator, Operator::Div | Operator::Mod);
+            (!divides || graph.values.constant(right).is_some_and(|number| number != 0))
+                && is_plain(left)
+                && is_plain(right)
+        }
+        Value::Negate(inner) => is_plain(inner),
+        Value::If { .. } | Value::Upper(_) | Value::Metadata(_) => false,
+        Value::Const(_) | Value::Set(_) | Value::Len | Value::Context(_) | Value::HeaderLength { .. } => true,
+    }
+}

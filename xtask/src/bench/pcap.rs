@@ -1,0 +1,231 @@
+//! pcap: packet filters on weir's engines, beside libpcap's interpreter and programs in the kernel.
+//!
+//! In each round the program pcap-bench of the crate vm-bench compiles every filter, compares what all sides give for every packet of three
+//! traces, and times them. All are nanoseconds of thread CPU time a packet, pinned to a CPU:
+//! - `FILTER, TRACE`: the packets in the order in which they come, with all that a call takes. The kernel has no way to run this.
+//! - `FILTER, TRACE, less empty`: 48 packets of the trace, each again and again (`BPF_PROG_TEST_RUN` does that in the kernel), less what the
+//!   filter that keeps everything takes on the same side in the same round.
+//! - `compile FILTER`: milliseconds from text to machine code; of libpcap, to a program that is optimised.
+//!
+//! Sides: weir (machine code), weir-interp, libpcap (bpf_filter on its own program), kernel (weir's eBPF in the kernel's JIT), kernel-cbpf
+//! (libpcap's program, in eBPF instruction by instruction). A/A is weir once more.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::bench::Outcome;
+use crate::bench::figures::{Figures, WEIR, rounded};
+use crate::bench::plan::Plan;
+use crate::bench::rounds::{Rounds, alternate};
+use crate::bench::statistics::median;
+use crate::{process, workspace};
+
+/// Ends the cases that say what a filter takes alone.
+const NET: &str = ", less empty";
+/// What the project promises: at least so many times as fast as libpcap's interpreter, geometric mean.
+const TIMES_LIBPCAP_MIN: f64 = 5.0;
+/// And as the kernel's JIT, on each filter and trace.
+const PEERS_IN_KERNEL: [&str; 2] = ["kernel", "kernel-cbpf"];
+/// Nanoseconds that are no difference: two runs of one side differ by as much.
+const SAME_NS: f64 = 0.5;
+/// Of 300 hosts: milliseconds to compile, nanoseconds to run.
+const MANY: &str = "300 hosts";
+const COMPILE_MS_MAX: f64 = 5.0;
+const MANY_NS_MAX: f64 = 20.0;
+
+/// Samples by case and subject, with the unit.
+type Samples = BTreeMap<String, BTreeMap<String, (&'static str, Vec<f64>)>>;
+
+#[derive(Default)]
+struct Round {
+    samples: Samples,
+    missing: Vec<String>,
+}
+
+pub(super) fn measure(plan: &Plan) -> Result<()> {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--release", "--package", "vm-bench", "--bin", "pcap-bench"]);
+    process::run(build.current_dir(workspace::root()))?;
+    let program = workspace::target_folder("release")?.join("pcap-bench");
+    let mut run = |round: usize, _: &&str| {
+        let mut command = Command::new(&program);
+        let output = command.args(["--turn", &round.to_string()]).stderr(Stdio::inherit()).output();
+        let output = output.context("pcap-bench")?;
+        ensure!(output.status.success(), "pcap-bench ended with {}", output.status);
+        read(&String::from_utf8_lossy(&output.stdout))
+    };
+    alternate(plan, &["pcap-bench"], &mut run, &|rounds| {
+        let all = together(rounds);
+        let mut figures = Figures { missing: all.missing.clone(), ..Figures::default() };
+        for (case, subjects) in &all.samples {
+            for (subject, (unit, samples)) in subjects {
+                figures.add(subject, case, unit, samples);
+            }
+        }
+        for (peer, ratios) in [("libpcap", NET), ("kernel", NET), ("kernel-cbpf", NET), ("libpcap", "")]
+            .map(|(peer, cases)| (format!("{peer} ÷ weir{cases}"), means(&all.samples, peer, cases)))
+        {
+            figures.add(WEIR, &peer, "×", &ratios);
+        }
+        let title = format!("Packet filters, {} rounds", plan.rounds);
+        Outcome { title, bars: bars(&all.samples), figures, remarks: Vec::new() }
+    })
+}
+
+/// What one run of pcap-bench said.
+fn read(lines: &str) -> Result<Round> {
+    let mut round = Round::default();
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line).with_context(|| format!("pcap-bench said {line:?}"))?;
+        if let Some(missing) = line["missing"].as_str() {
+            round.missing.push(missing.to_owned());
+            continue;
+        }
+        let text = |key: &str| line[key].as_str().with_context(|| format!("a line without {key}"));
+        let unit = if text("unit")? == "ms" { "ms" } else { "ns" };
+        let found = line["samples"].as_array().context("a line without samples")?;
+        let case = round.samples.entry(text("case")?.to_owned()).or_default();
+        let samples = case.entry(text("subject")?.to_owned()).or_insert((unit, Vec::new()));
+        samples.1.extend(found.iter().filter_map(Value::as_f64));
+    }
+    Ok(round)
+}
+
+fn together(rounds: &Rounds<Round>) -> Round {
+    let mut all = Round::default();
+    for round in rounds.with(&[WEIR]).flat_map(|(_, rounds)| rounds) {
+        for (case, subjects) in &round.samples {
+            for (subject, (unit, samples)) in subjects {
+                let of = all.samples.entry(case.clone()).or_default();
+                of.entry(subject.clone()).or_insert((unit, Vec::new())).1.extend(samples);
+            }
+        }
+        all.missing.extend(
+            round.missing.iter().filter(|one| !all.missing.contains(one)).cloned().collect::<Vec<_>>(),
+        );
+    }
+    all
+}
+
+/// Whether a case is of a filter on a trace: as it comes, or ([`NET`]) less the empty filter.
+fn is_of(case: &str, cases: &str) -> bool {
+    case.contains(", ")
+        && !case.starts_with("compile")
+        && !case.starts_with("empty")
+        && case.ends_with(NET) == (cases == NET)
+}
+
+/// Round by round the geometric mean of a peer's time ÷ weir's over filters and traces.
+fn means(samples: &Samples, peer: &str, cases: &str) -> Vec<f64> {
+    let pairs: Vec<(&[f64], &[f64])> = samples
+        .iter()
+        .filter(|(case, _)| is_of(case, cases))
+        .filter_map(|(_, subjects)| Some((&*subjects.get(WEIR)?.1, &*subjects.get(peer)?.1)))
+        .collect();
+    let rounds = pairs.iter().map(|(ours, theirs)| ours.len().min(theirs.len())).min().unwrap_or(0);
+    let mean = |round: usize| {
+        let logarithms =
+            pairs.iter().map(|(ours, theirs)| (counted(theirs[round]) / counted(ours[round])).ln());
+        (logarithms.sum::<f64>() / pairs.len() as f64).exp()
+    };
+    (0..rounds).map(mean).collect()
+}
+
+/// Something to divide by: a sample less the empty filter's may be nothing, or below it.
+fn counted(ns: f64) -> f64 {
+    ns.max(0.25)
+}
+
+fn bars(samples: &Samples) -> Vec<String> {
+    let met = |is_met: bool| if is_met { "met" } else { "NOT met" };
+    let mut bars = Vec::new();
+    let times = means(samples, "libpcap", NET);
+    if !times.is_empty() {
+        let found = median(&times);
+        bars.push(format!(
+            "bar: at least {TIMES_LIBPCAP_MIN} times as fast as libpcap, geometric mean, less empty: {}: {}",
+            met(found >= TIMES_LIBPCAP_MIN),
+            rounded(found)
+        ));
+    }
+    for peer in PEERS_IN_KERNEL {
+        let pairs = samples.iter().filter(|(case, _)| is_of(case, NET)).filter_map(|(case, subjects)| {
+            Some((case, median(&subjects.get(WEIR)?.1), median(&subjects.get(peer)?.1)))
+        });
+        let pairs: Vec<_> = pairs.collect();
+        let slower: Vec<String> = pairs
+            .iter()
+            .filter(|(_, ours, theirs)| *ours > theirs + SAME_NS)
+            .map(|(case, ours, theirs)| format!("; {case} {} ns, not {}", rounded(*ours), rounded(*theirs)))
+            .collect();
+        bars.push(format!(
+            "bar: never slower than {peer} by more than {SAME_NS} ns, of {}: {}{}",
+            pairs.len(),
+            met(!pairs.is_empty() && slower.is_empty()),
+            slower.concat()
+        ));
+    }
+    let weirs = |case: &str| Some(median(&samples.get(case)?.get(WEIR)?.1));
+    if let Some(found) = weirs(&format!("compile {MANY}")) {
+        let is_met = met(found <= COMPILE_MS_MAX);
+        bars.push(format!(
+            "bar: {MANY} compile in at most {COMPILE_MS_MAX} ms: {is_met}: {}",
+            rounded(found)
+        ));
+    }
+    let runs = samples.keys().filter(|case| case.starts_with(MANY) && is_of(case, ""));
+    for (case, found) in runs.filter_map(|case| Some((case, weirs(case)?))) {
+        let is_met = met(found <= MANY_NS_MAX);
+        bars.push(format!("bar: {case} in at most {MANY_NS_MAX} ns a packet: {is_met}: {}", rounded(found)));
+    }
+    bars
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Samples {
+        let lines = [
+            r#"{"group": "packet", "subject": "weir", "case": "tcp, web, less empty", "unit": "ns", "samples": [2]}"#,
+            r#"{"group": "packet", "subject": "libpcap", "case": "tcp, web, less empty", "unit": "ns", "samples": [8]}"#,
+            r#"{"group": "packet", "subject": "kernel", "case": "tcp, web, less empty", "unit": "ns", "samples": [1]}"#,
+            r#"{"group": "packet", "subject": "weir", "case": "ip, web, less empty", "unit": "ns", "samples": [0.1]}"#,
+            r#"{"group": "packet", "subject": "libpcap", "case": "ip, web, less empty", "unit": "ns", "samples": [4]}"#,
+            r#"{"group": "trace", "subject": "weir", "case": "300 hosts, web", "unit": "ns", "samples": [30]}"#,
+            r#"{"group": "compile", "subject": "weir", "case": "compile 300 hosts", "unit": "ms", "samples": [2]}"#,
+            r#"{"missing": "kernel: ip: "}"#,
+        ];
+        let round = read(&lines.join("\n")).unwrap();
+        assert_eq!(round.missing, ["kernel: ip: "]);
+        round.samples
+    }
+
+    #[test]
+    fn means_are_geometric_over_filters_and_traces() {
+        // 4, and 4 ÷ 0.25: what is below the resolution counts as that.
+        let means_of = means(&samples(), "libpcap", NET);
+        assert!(matches!(means_of[..], [mean] if (mean - 8.0).abs() < 1e-9), "{means_of:?}");
+        assert!(means(&samples(), "libpcap", "").is_empty());
+    }
+
+    #[test]
+    fn bars_are_said_for_what_was_measured() {
+        let bars = bars(&samples()).join("\n");
+        assert!(
+            bars.contains("at least 5 times as fast as libpcap, geometric mean, less empty: met: 8.0"),
+            "{bars}"
+        );
+        assert!(
+            bars.contains(
+                "kernel by more than 0.5 ns, of 1: NOT met; tcp, web, less empty 2.000 ns, not 1.000"
+            ),
+            "{bars}"
+        );
+        assert!(bars.contains("compile in at most 5 ms: met: 2.000"), "{bars}");
+        assert!(bars.contains("300 hosts, web in at most 20 ns a packet: NOT met: 30.00"), "{bars}");
+    }
+}
