@@ -45,7 +45,7 @@ fn a_filter_keeps_what_it_accepts_and_no_more() {
     // How many of four packets.
     for (expression, kept) in [
         ("ip6", 0),
-        ("tcp port 80", 3),
+        ("tcp port 80", 2),
         ("udp", 1),
         ("vlan 5 and tcp port 80", 1),
         ("greater 64", 3),

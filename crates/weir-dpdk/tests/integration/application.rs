@@ -232,6 +232,17 @@ pub(crate) fn plugin() -> PathBuf {
     std::env::current_exe().unwrap().parent().unwrap().join("libweir_dpdk.so")
 }
 
+/// The same where the dynamic linker finds it, which takes blanks and colons for separators.
+pub(crate) fn preloadable() -> PathBuf {
+    let plugin = plugin();
+    if !plugin.to_str().is_none_or(|path| path.contains([' ', ':'])) {
+        return plugin;
+    }
+    let copy = std::env::temp_dir().join(format!("libweir_dpdk-{}.so", std::process::id()));
+    std::fs::copy(plugin, &copy).unwrap();
+    copy
+}
+
 pub(crate) fn names(ports: &[Port]) -> Vec<&str> {
     ports.iter().map(|port| port.name.as_str()).collect()
 }
