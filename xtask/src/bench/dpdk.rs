@@ -190,8 +190,8 @@ fn bars(figures: &Figures) -> Vec<String> {
     bar(format!("at most {NS_A_BURST_MAX} ns a burst for a histogram"), burst, is_met);
     let idle =
         figure(LOADED, Work::Forward, "added ns a look").zip(figure(AGAIN, Work::Forward, "added ns a look"));
-    let is_inside = idle.is_some_and(|(idle, again)| idle.low <= again.high && again.low <= idle.high);
-    bar("loaded and idle within A/A".to_owned(), idle.map(|(idle, _)| idle.median), is_inside);
+    let is_inside = idle.is_some_and(|(idle, again)| idle.low <= again.high);
+    bar("loaded and idle no slower than A/A".to_owned(), idle.map(|(idle, _)| idle.median), is_inside);
     lines
 }
 
@@ -318,7 +318,7 @@ fn histogram(weir: &Path, pid: u32) -> Command {
     command
 }
 
-/// Of both ports, with the filter that keeps nothing.
+/// Of the port that is named last, whatever was named before (so DPDK 22.11 has it), with the filter that keeps nothing.
 fn dumpcap(prefix: &str) -> Command {
     let mut command = Command::new(DUMPCAP);
     command.args(["--file-prefix", prefix, "-i", "net_ring0", "-i", "net_ring1", "-q", "-f", EXPRESSION]);
