@@ -9,10 +9,10 @@ use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use weir_pcapng::{Event, Filter, Interface, Reader, Resolution};
+use weir_pcapng::{Event, Filter, Interface, Reader, Resolution, Statistics};
 
 use crate::error::Error;
-use crate::limits::FILE_RECORDS;
+use crate::limits::STEP_RECORDS;
 use crate::record::Record;
 use crate::source::{Counts, Drained, Filtered, Flow, Source, Take};
 
@@ -70,7 +70,7 @@ impl Source for Files {
             return Ok(Drained::Ended);
         }
         let Files { current: Some(current), counts, .. } = self else { return Ok(Drained::Ended) };
-        for _ in 0..FILE_RECORDS {
+        for _ in 0..STEP_RECORDS {
             let next = current.reader.next();
             let event = next.map_err(|error| Error::Read { path: current.path.clone(), error })?;
             let Some(event) = event else {
@@ -81,7 +81,8 @@ impl Source for Files {
                 Event::Section(_) | Event::UnknownVersion { .. } => current.interfaces.clear(),
                 Event::Interface(_, interface) => {
                     current.interfaces.push(counts.len());
-                    counts.push(Counts::default());
+                    // Where the file says none, none are written.
+                    counts.push(Counts { of_file: Some(Statistics::default()), ..Counts::default() });
                     take.interface(&rewritten(interface, self.snaplen, self.filter.as_ref()), Filtered::No)?;
                 }
                 Event::Packet(packet) => {

@@ -18,8 +18,8 @@ pub(crate) const BLOCK_MS: u32 = 50;
 /// LIMIT: how long the end of a capture waits for packets that the kernel has counted.
 pub(crate) const END_MS: u64 = 1_000;
 
-/// Records that a file gives in one step.
-pub(crate) const FILE_RECORDS: u32 = 10_000;
+/// Records that a source gives in one step: a few milliseconds, after which signals are looked for.
+pub(crate) const STEP_RECORDS: u32 = 10_000;
 
 /// LIMIT: bytes of secrets and names that are repeated in each file of a rotation.
 pub(crate) const REPEATED_BYTES_MAX: usize = 64 << 20;

@@ -26,7 +26,7 @@ use weir_pcapng::{Filter, Interface};
 
 use crate::error::Error;
 use crate::filter::Filters;
-use crate::limits::{END_MS, INTERFACES_MAX};
+use crate::limits::{END_MS, INTERFACES_MAX, STEP_RECORDS};
 use crate::live::device::Device;
 use crate::live::socket::Socket;
 use crate::source::{Counts, Drained, Filtered, Flow, Source, Take};
@@ -142,10 +142,9 @@ impl Source for Interfaces {
                 take.interface(interface, *filtered)?;
             }
         }
-        // A block of a ring, at most: others wait as well.
         let Some(mut index) = self.oldest() else { return self.at_rest() };
         let is_alone = self.sockets.len() == 1;
-        loop {
+        for _ in 0..STEP_RECORDS {
             let Some(record) = self.sockets[index].record(index)? else { return Ok(Drained::More) };
             if take.record(&record)? == Flow::Pause {
                 return Ok(Drained::More);
@@ -157,14 +156,11 @@ impl Source for Interfaces {
                 }
             }
         }
+        Ok(Drained::More)
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        // One that has gone would be readable for ever.
-        match self.gone {
-            Some(_) => Vec::new(),
-            None => self.sockets.iter().map(|socket| socket.as_fd()).collect(),
-        }
+        self.sockets.iter().map(|socket| socket.as_fd()).collect()
     }
 
     fn counts(&mut self) -> Result<Vec<Counts>, Error> {

@@ -100,6 +100,6 @@ pub struct Counts {
     pub accepted: Option<u64>,
     /// Accepted packets that the system dropped for lack of room.
     pub os_dropped: Option<u64>,
-    /// What a file that is read counted: the last of its statistics, which are passed on as they are.
+    /// What a file that is read counted: the last of its statistics, which are passed on as they are; without a time if there are none.
     pub of_file: Option<Statistics>,
 }

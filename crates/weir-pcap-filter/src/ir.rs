@@ -59,6 +59,9 @@ pub enum ContextField {
 }
 
 impl ContextField {
+    pub(crate) const ALL: [ContextField; 4] =
+        [ContextField::PacketType, ContextField::Ifindex, ContextField::QueueMapping, ContextField::Hash];
+
     /// As the structure names it.
     pub fn name(self) -> &'static str {
         match self {

@@ -97,6 +97,11 @@ impl Filter {
     pub fn asks(&self, field: ir::ContextField) -> bool {
         self.graph.values.has(&ir::Value::Context(field))
     }
+
+    /// Whether it asks for any.
+    pub fn asks_context(&self) -> bool {
+        ir::ContextField::ALL.into_iter().any(|field| self.asks(field))
+    }
 }
 
 /// Compiles an expression; an empty one accepts every packet.

@@ -30,7 +30,6 @@ use weir_pcapng::Section;
 use weir_source::SourceFile;
 
 use crate::args::capture::Capture as Args;
-use crate::args::pcap::Mode;
 use crate::capture::filters::Expression;
 use crate::capture::printer::Printer;
 use crate::capture::report::Reporter;
@@ -63,9 +62,6 @@ struct Asked {
 
 impl Asked {
     fn of(args: &Args) -> Result<Asked, Failure> {
-        if args.mode == Mode::Scoped {
-            return Err(Failure::Usage(anyhow!("--mode scoped is not supported yet; use --mode compat")));
-        }
         let filter = match (&args.filter, &args.extcap.extcap_capture_filter) {
             (Some(one), Some(other)) if !one.trim().is_empty() && !other.trim().is_empty() => {
                 Some(format!("({one}) and ({other})"))
@@ -136,8 +132,11 @@ fn source<'a>(
         let open = input::opener(signals.descriptor());
         return Ok(Box::new(Files::new(args.files.clone(), args.snaplen(), asked.filter.clone(), open)));
     }
-    let options =
-        live::Options { snaplen: args.snaplen(), ring_bytes: args.buffer, is_promiscuous: !args.is_selfish };
+    let options = live::Options {
+        snaplen: args.snaplen(),
+        ring_bytes: args.buffer,
+        is_promiscuous: !args.is_not_promiscuous,
+    };
     let filter = expression.map(|expression| (expression.text(), expression as &dyn Filters));
     let interfaces = Interfaces::open(&asked.interfaces, options, filter)?;
     for (interface, filtered) in interfaces.interfaces() {
@@ -147,14 +146,16 @@ fn source<'a>(
     Ok(Box::new(interfaces))
 }
 
+type Sinks<'a> = Vec<Box<dyn Sink + 'a>>;
+
 /// What packets go to, and the pipe among that, whose reader may go.
 fn sinks<'a>(
     args: &Args,
     asked: &Asked,
     printer: Option<&mut Printer>,
     now: Moment,
-) -> Result<(Vec<Box<dyn Sink + 'a>>, Option<OwnedFd>), Error> {
-    let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
+) -> Result<(Sinks<'a>, Option<OwnedFd>), Error> {
+    let mut sinks: Sinks<'_> = Vec::new();
     let mut pipe = None;
     if let Some(path) = &asked.output {
         let rotation = Rotation { bytes: args.rotate_size, time: args.rotate_time, files: args.files_kept };

@@ -8,7 +8,7 @@ pub(crate) mod names;
 
 pub(crate) mod engine;
 
-mod eval;
+pub(crate) mod eval;
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -79,16 +79,21 @@ impl Asked<'_> {
 
     fn ready(&self, text: &str, link_type: LinkType, engine: Engine) -> Result<Ready, Failure> {
         let filter = self.filter(text, link_type)?;
-        for (field, word) in [(ContextField::Ifindex, "ifindex"), (ContextField::Hash, "hash")] {
-            if filter.asks(field) {
-                return Err(Failure::Refused(anyhow!(
-                    "`{word}` is not known of packets in capture files; leave it out, or ask for `queue` and `inbound`"
-                )));
-            }
-        }
-        let asks_context = filter.asks(ContextField::PacketType) || filter.asks(ContextField::QueueMapping);
-        Ready::of(filter.program(PROGRAM).map_err(refused)?, asks_context, engine)
+        known_of_files(&filter)?;
+        Ready::of(filter.program(PROGRAM).map_err(refused)?, filter.asks_context(), engine)
     }
+}
+
+/// Whether capture files say all that the filter asks for.
+pub(crate) fn known_of_files(filter: &weir_pcap_filter::Filter) -> Result<(), Failure> {
+    for (field, word) in [(ContextField::Ifindex, "ifindex"), (ContextField::Hash, "hash")] {
+        if filter.asks(field) {
+            return Err(Failure::Refused(anyhow!(
+                "`{word}` is not known of packets in capture files; leave it out, or ask for `queue` and `inbound`"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The expression, and what it is compiled for.

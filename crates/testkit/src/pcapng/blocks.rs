@@ -58,7 +58,7 @@ impl Checker<'_> {
             return None;
         }
         let length = self.u32(at + 4) as usize;
-        if length < 12 || length % 4 != 0 || length > LONGEST {
+        if length < 12 || !length.is_multiple_of(4) || length > LONGEST {
             self.says(at + 4, format!("a block of {length} bytes: 12 to {LONGEST}, a multiple of 4"));
             return None;
         }
@@ -117,7 +117,7 @@ impl Checker<'_> {
             self.says(block.at + 12, format!("version {major}.{minor}: 1.0 and 1.2 are"));
         }
         let length = self.u64(block.at + 16);
-        if length != u64::MAX && length % 4 != 0 {
+        if length != u64::MAX && !length.is_multiple_of(4) {
             self.says(block.at + 16, format!("a section of {length} bytes: no multiple of 4"));
         }
         self.options(block, block.at + 24, SECTION);

@@ -206,7 +206,7 @@ impl Checker<'_> {
     fn filter(&mut self, from: usize, to: usize) {
         match self.file[from] {
             0 => self.text(from + 1, to, "if_filter"),
-            1 if (to - from - 1) % 8 != 0 => self.says(from, "if_filter has no whole instructions"),
+            1 if !(to - from - 1).is_multiple_of(8) => self.says(from, "if_filter has no whole instructions"),
             _ => {}
         }
     }

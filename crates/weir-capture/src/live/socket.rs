@@ -51,6 +51,8 @@ pub(super) struct Socket {
     dropped: u64,
     /// Of the drops, those that no record has said yet.
     unsaid: u64,
+    /// The interface's own counter of losses when it was asked last, and how many there were since the beginning.
+    missed: Option<(u32, u64)>,
 }
 
 impl Socket {
@@ -108,6 +110,7 @@ impl Socket {
             accepted: 0,
             dropped: 0,
             unsaid: 0,
+            missed: sys::missed(&device.name).map(|counter| (counter, 0)),
         })
     }
 
@@ -164,9 +167,14 @@ impl Socket {
 
     pub(super) fn counts(&mut self) -> Result<Counts, Error> {
         self.ask_statistics()?;
+        // An interface that is gone says no more.
+        if let (Some((before, missed)), Some(now)) = (&mut self.missed, sys::missed(&self.name)) {
+            *missed += u64::from(now.wrapping_sub(*before));
+            *before = now;
+        }
         Ok(Counts {
             received: None,
-            interface_dropped: None,
+            interface_dropped: self.missed.map(|(_, missed)| missed),
             accepted: Some(self.accepted),
             os_dropped: Some(self.dropped),
             of_file: None,

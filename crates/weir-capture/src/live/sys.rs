@@ -1,5 +1,6 @@
 //! System calls on packet sockets, each once. The only unsafe code of this crate, with `ring`'s.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
@@ -113,6 +114,32 @@ pub(super) fn ask_driver<const BYTES: usize>(
     // has room: its callers say its size.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL as libc::Ioctl, asked.as_mut_ptr()) })?;
     Ok(data)
+}
+
+/// Packets that an interface could not take for lack of room since it is there (`rx_fifo_errors` and `rx_missed_errors`); the counter goes round. `None` if the
+/// kernel does not say.
+pub(super) fn missed(name: &str) -> Option<u32> {
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: the library writes the list's address, or says that it failed.
+    checked(unsafe { libc::getifaddrs(&raw mut first) }).ok()?;
+    let mut missed = None;
+    let mut next = first;
+    // SAFETY: null, or an entry of the list, which is freed below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: each entry has a name that ends with a NUL.
+        let is_it = unsafe { CStr::from_ptr(entry.ifa_name) }.to_bytes() == name.as_bytes();
+        // SAFETY: null, or an address, which begins with its family.
+        let family = unsafe { entry.ifa_addr.as_ref() }.map(|address| i32::from(address.sa_family));
+        if is_it && family == Some(libc::AF_PACKET) && !entry.ifa_data.is_null() {
+            // SAFETY: of this family the data are a `struct rtnl_link_stats`, which has at least 23 numbers of 32 bits.
+            let counters = unsafe { std::slice::from_raw_parts(entry.ifa_data.cast::<u32>(), 16) };
+            missed = Some(counters[14].wrapping_add(counters[15]));
+        }
+    }
+    // SAFETY: the list of above, of which nothing is borrowed any more.
+    unsafe { libc::freeifaddrs(first) };
+    missed
 }
 
 /// Longer names are cut, and so are those of no interface.

@@ -323,7 +323,8 @@ fn what_the_format_has_no_room_for_is_refused_and_leaves_no_trace() {
     let mut writer = Writer::new(Vec::new(), &Section::default()).unwrap();
     let id = writer.interface(&Interface::new(1, 4)).unwrap();
     let before = writer.bytes();
-    let mut check = |done: &mut dyn FnMut(&mut Writer<Vec<u8>>) -> Result<(), WriteError>, said: &str| {
+    type Asked<'a> = &'a mut dyn FnMut(&mut Writer<Vec<u8>>) -> Result<(), WriteError>;
+    let mut check = |done: Asked<'_>, said: &str| {
         let error = done(&mut writer).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
         assert_eq!((error.whole(), writer.bytes()), (None, before), "{said}");

@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::ArgGroup;
 use weir_capture::SNAPLEN_DEFAULT;
 
-use crate::args::pcap::{Mode, Names, mode};
+use weir_pcap_filter::Mode;
+
+use crate::args::pcap::{Names, mode};
 use crate::args::record::file_size;
 
 const EXAMPLES: &str = "\
@@ -78,7 +80,7 @@ pub(crate) struct Capture {
 
     /// Take packets to and from this machine alone: do not put interfaces into promiscuous mode
     #[arg(short = 'p', long = "no-promiscuous-mode")]
-    pub(crate) is_selfish: bool,
+    pub(crate) is_not_promiscuous: bool,
 
     /// The kernel's buffer for each interface: a number, with K, M or G
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = file_size, default_value = "8M")]
@@ -89,7 +91,7 @@ pub(crate) struct Capture {
     netmask: Option<Ipv4Addr>,
 
     /// Whose meaning expressions have
-    #[arg(long, value_parser = mode(), default_value = "compat")]
+    #[arg(long, value_parser = mode(), default_value = "scoped")]
     pub(crate) mode: Mode,
 
     #[command(flatten)]

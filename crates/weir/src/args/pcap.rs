@@ -157,18 +157,7 @@ pub(crate) struct Names {
     pub(crate) networks: Option<PathBuf>,
 }
 
-<<<<<<< HEAD
-fn mode() -> impl TypedValueParser<Value = Mode> {
-=======
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
-    Compat,
-    Scoped,
-}
-
-/// The second is known by name, so that it can be refused by name.
 pub(super) fn mode() -> impl TypedValueParser<Value = Mode> {
->>>>>>> 531cf463d3e4de22ae624782e9d4147e2e9e894d
     let compat = PossibleValue::new("compat").help("As libpcap has them");
     let scoped = PossibleValue::new("scoped")
         .help("Vlan and its like bind what they are joined with by `and`; `or` and `not` behave as in logic; IPv6 extension headers are seen through");

@@ -2,7 +2,7 @@
 //!
 //! The kernel gets classic BPF, if it takes it. It does not get filters with `vlan`: tags are not in the bytes that it would look at, but are in those that are
 //! written. In this process a filter is native code; one that asks for the direction or the number of the interface, which no
-//! byte of a packet says, runs in the interpreter of classic BPF, which knows them.
+//! byte of a packet says, gets them beside the bytes; a compatible one runs in the interpreter of classic BPF for that.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,11 +10,12 @@ use std::fmt;
 use weir_capture::{Classify, Filters, Record};
 use weir_cbpf::{Machine, Metadata, Program};
 use weir_pcap_filter::ast::{Expr, Term};
-use weir_pcap_filter::{Filter, LinkType, Options};
+use weir_pcap_filter::{Facts, Filter, LinkType, Mode, Options};
 
 use crate::args::capture::Capture as Args;
 use crate::args::filter::Engine;
 use crate::failure::Failure;
+use crate::pcap;
 use crate::pcap::engine::Ready;
 use crate::pcap::names::SystemNames;
 use crate::pcap::refused;
@@ -24,6 +25,8 @@ pub(super) struct Expression<'a> {
     text: &'a str,
     snaplen: u32,
     netmask: Option<u32>,
+    mode: Mode,
+    is_of_files: bool,
     names: &'a SystemNames,
     /// Why the last one was not to be had.
     failure: RefCell<Option<Failure>>,
@@ -34,7 +37,8 @@ type Refused = Box<dyn std::error::Error + Send + Sync>;
 impl<'a> Expression<'a> {
     pub(super) fn new(text: &'a str, args: &Args, names: &'a SystemNames) -> Expression<'a> {
         let (snaplen, netmask) = (args.snaplen(), args.netmask());
-        Expression { text, snaplen, netmask, names, failure: RefCell::new(None) }
+        let (mode, is_of_files) = (args.mode, !args.files.is_empty());
+        Expression { text, snaplen, netmask, mode, is_of_files, names, failure: RefCell::new(None) }
     }
 
     pub(super) fn text(&self) -> &'a str {
@@ -48,17 +52,19 @@ impl<'a> Expression<'a> {
 
     /// Whether it is an expression at all.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        weir_pcap_filter::parse(self.text).map(|_| ()).map_err(|fault| Failure::Script(vec![fault]))
+        weir_pcap_filter::parse(self.text, self.mode)
+            .map(|_| ())
+            .map_err(|fault| Failure::Script(vec![fault]))
     }
 
     /// What is wrong with it on a link type, if anything is.
     pub(super) fn compiled(&self, link_type: LinkType) -> Result<Filter, Failure> {
-        let options = Options { link_type, snaplen: self.snaplen, netmask: self.netmask };
+        let options = Options { link_type, snaplen: self.snaplen, netmask: self.netmask, mode: self.mode };
         weir_pcap_filter::compile(self.text, &options, self.names).map_err(Failure::Script)
     }
 
     fn mentions(&self, is_it: fn(&Term) -> bool) -> bool {
-        weir_pcap_filter::parse(self.text).ok().flatten().is_some_and(|expr| has(&expr, is_it))
+        weir_pcap_filter::parse(self.text, self.mode).ok().flatten().is_some_and(|expr| has(&expr, is_it))
     }
 
     fn keep<T>(&self, result: Result<T, Failure>) -> Result<T, Refused> {
@@ -70,7 +76,10 @@ impl<'a> Expression<'a> {
 
     fn native(&self, link_type: u16) -> Result<Ready, Failure> {
         let filter = self.compiled(LinkType::of_file(link_type))?;
-        Ready::of(filter.program("filter").map_err(refused)?, Engine::Jit)
+        if self.is_of_files {
+            pcap::known_of_files(&filter)?;
+        }
+        Ready::of(filter.program("filter").map_err(refused)?, filter.asks_context(), Engine::Jit)
     }
 
     fn interpreted(&self, link_type: u16) -> Result<Program, Failure> {
@@ -100,8 +109,9 @@ impl Filters for Expression<'_> {
     }
 
     fn user(&self, link_type: u16) -> Result<Box<dyn Classify>, Refused> {
+        // Compatible programs in eBPF reject where these are asked, as libpcap's interpreter does on files.
         let asks_system = |term: &Term| matches!(term, Term::Direction { .. } | Term::Ifindex(_));
-        Ok(match self.mentions(asks_system) {
+        Ok(match self.mode == Mode::Compat && self.mentions(asks_system) {
             true => Box::new(Interpreted(self.keep(self.interpreted(link_type))?)),
             false => Box::new(Native(self.keep(self.native(link_type))?)),
         })
@@ -127,9 +137,22 @@ struct Native(Ready);
 impl Classify for Native {
     #[inline]
     fn keep(&mut self, record: &Record<'_>) -> u32 {
+        let facts = self.0.asks_context().then(|| facts(record));
         // SANITY: only the interpreter has faults.
-        self.0.run(record.bytes, record.wire_len).expect("native code has no faults")
+        self.0.run(record.bytes, record.wire_len, facts).expect("native code has no faults")
     }
+}
+
+/// What is known of a packet beside its bytes.
+fn facts(record: &Record<'_>) -> Facts {
+    let mut facts = pcap::eval::facts(record.flags, record.queue);
+    facts.ifindex = record.ifindex;
+    if let Some(hash) = record.hash
+        && let Ok(bytes) = <[u8; 4]>::try_from(hash.bytes)
+    {
+        facts.hash = u32::from_le_bytes(bytes);
+    }
+    facts
 }
 
 struct Interpreted(Program);

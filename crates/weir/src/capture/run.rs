@@ -57,7 +57,11 @@ pub(super) fn run(
     let mut signalled = 0;
     let mut next = moment().monotonic + PERIOD;
     loop {
-        let step = capture.step(moment())?;
+        let step = match capture.step(moment()) {
+            // A signal has ended the wait for the rest of a block.
+            Err(Error::Read { .. }) if signals.taken() > 0 => return Ok(()),
+            other => other?,
+        };
         if step == Step::Ended {
             return Ok(());
         }

@@ -21,16 +21,12 @@ use crate::filter::segment;
 use crate::pcap::refused;
 
 /// A classifier that is ready to run.
-<<<<<<< HEAD
-pub(super) struct Ready {
+pub(crate) struct Ready {
     engine: Loaded,
     asks_context: bool,
 }
 
 enum Loaded {
-=======
-pub(crate) enum Ready {
->>>>>>> 531cf463d3e4de22ae624782e9d4147e2e9e894d
     Native(LocalProgram),
     Threaded(Threaded<Arc<Segment>>),
     /// What the threaded interpreter has not.
@@ -38,12 +34,8 @@ pub(crate) enum Ready {
 }
 
 impl Ready {
-<<<<<<< HEAD
     /// `asks_context`: it reads fields of the context beside the packet and its length.
-    pub(super) fn of(program: Program, asks_context: bool, engine: Engine) -> Result<Ready, Failure> {
-=======
-    pub(crate) fn of(program: Program, engine: Engine) -> Result<Ready, Failure> {
->>>>>>> 531cf463d3e4de22ae624782e9d4147e2e9e894d
+    pub(crate) fn of(program: Program, asks_context: bool, engine: Engine) -> Result<Ready, Failure> {
         let (file, verified) = verified(program)?;
         let segment = Arc::new(segment(&file)?);
         let engine = match engine {
@@ -61,14 +53,13 @@ impl Ready {
         Ok(Ready { engine, asks_context })
     }
 
-<<<<<<< HEAD
     /// [`Ready::run`] is to be told what the file says of packets.
-    pub(super) fn asks_context(&self) -> bool {
+    pub(crate) fn asks_context(&self) -> bool {
         self.asks_context
     }
 
     /// What it returns for a packet, of which `bytes` were captured and `wire_bytes` were on the wire, and `facts` are known.
-    pub(super) fn run(&self, bytes: &[u8], wire_bytes: u32, facts: Option<Facts>) -> Result<u32, Failure> {
+    pub(crate) fn run(&self, bytes: &[u8], wire_bytes: u32, facts: Option<Facts>) -> Result<u32, Failure> {
         match &self.engine {
             Loaded::Native(program) => match facts {
                 None => Ok(program.classify(bytes, wire_bytes, PacketFields::NONE)),
@@ -81,14 +72,6 @@ impl Ready {
             // It reads no other fields.
             Loaded::Threaded(threaded) => Ok(threaded.classify(bytes, wire_bytes)),
             Loaded::Checked(verified, segment) => {
-=======
-    /// What it returns for a packet, of which `bytes` were captured and `wire_bytes` were on the wire.
-    pub(crate) fn run(&self, bytes: &[u8], wire_bytes: u32) -> Result<u32, Failure> {
-        match self {
-            Ready::Native(program) => Ok(program.classify(bytes, wire_bytes, PacketFields::NONE)),
-            Ready::Threaded(threaded) => Ok(threaded.classify(bytes, wire_bytes)),
-            Ready::Checked(verified, segment) => {
->>>>>>> 531cf463d3e4de22ae624782e9d4147e2e9e894d
                 let mut context = Context::classifier(&[], bytes, wire_bytes);
                 let said = facts.into_iter().flat_map(said);
                 said.for_each(|(name, value)| context.set_field(name, value));
@@ -100,8 +83,13 @@ impl Ready {
 }
 
 /// Fields of a classifier's context, by their names.
-fn said(facts: Facts) -> [(&'static str, u64); 2] {
-    [("pkt_type", facts.packet_type.into()), ("queue_mapping", facts.queue_mapping.into())]
+fn said(facts: Facts) -> [(&'static str, u64); 4] {
+    [
+        ("pkt_type", facts.packet_type.into()),
+        ("queue_mapping", facts.queue_mapping.into()),
+        ("ifindex", facts.ifindex.into()),
+        ("hash", facts.hash.into()),
+    ]
 }
 
 /// The listing of a program's machine code.

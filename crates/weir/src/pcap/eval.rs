@@ -13,7 +13,7 @@ use std::rc::Rc;
 use anyhow::{Context as _, anyhow};
 use weir_ebpf::Program;
 use weir_pcap_filter::{Facts, LinkType};
-use weir_pcapng::{Direction, Event, PacketFields, PacketFlags, Reader};
+use weir_pcapng::{Direction, Event, PacketFlags, Reader};
 
 use crate::args::pcap::Eval;
 use crate::failure::Failure;
@@ -105,7 +105,8 @@ fn packets(
             }
             Event::Packet(packet) => {
                 let filter = filters.of(packet.interface.index());
-                let facts = filter.asks_context().then(|| facts(packet.fields));
+                let facts =
+                    filter.asks_context().then(|| facts(packet.fields.flags(), packet.fields.queue()));
                 let value = filter.run(packet.bytes, packet.wire_len, facts)?;
                 values.borrow_mut().push(value);
             }
@@ -120,14 +121,14 @@ const OUTGOING: u32 = 4;
 const UNKNOWN: u32 = 0xff;
 
 /// What the file says of a packet, as filters ask for it.
-fn facts(said: PacketFields<'_>) -> Facts {
-    let packet_type = match said.flags().map_or(Direction::Unknown, PacketFlags::direction) {
+pub(crate) fn facts(flags: Option<PacketFlags>, queue: Option<u32>) -> Facts {
+    let packet_type = match flags.map_or(Direction::Unknown, PacketFlags::direction) {
         Direction::Inbound => 0,
         Direction::Outbound => OUTGOING,
         Direction::Unknown => UNKNOWN,
     };
     // The kernel has one more than the number, of 16 bits, and 0 where it is not known.
-    let mapping = said.queue().and_then(|queue| u16::try_from(queue.checked_add(1)?).ok());
+    let mapping = queue.and_then(|queue| u16::try_from(queue.checked_add(1)?).ok());
     let queue_mapping = mapping.unwrap_or(0).into();
     Facts { packet_type, queue_mapping, ..Facts::default() }
 }

@@ -1,8 +1,10 @@
 //! How captures end: whatever happens, what was captured before can be read, and a message says what it was.
 
+use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::Signal;
 use testkit::pcapng::{self, Rules};
@@ -35,6 +37,61 @@ fn a_signal_ends_it_with_all_that_the_kernel_had_accepted() {
         said(&output, 0, &["v1: 100 captured"]);
         assert_eq!(is_whole(&path), 100);
         assert_eq!(contents(&path).statistics[0].delivered, Some(100));
+    }
+}
+
+#[test]
+fn a_signal_ends_it_while_packets_keep_coming() {
+    let Some(namespace) = namespace() else { return };
+    let path = folder("load").join("file.pcapng");
+    let running = Running::start(&namespace, &["-i", "v1", "-f", OURS, "-s", "60"], &path);
+    let sender = namespace.sender("v0").unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                sender.send(&frame(1, 60, None)).unwrap();
+            }
+        });
+        // Also where the rest panics.
+        struct Over<'a>(&'a AtomicBool);
+        impl Drop for Over<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _over = Over(&is_over);
+        let has_begun = wait::until(LIMIT, || path.metadata().is_ok_and(|of| of.len() > 1 << 20));
+        running.signal(Signal::SIGINT);
+        let output = running.output();
+        assert!(has_begun);
+        said(&output, 0, &["captured"]);
+    });
+    let statistics = &contents(&path).statistics[0];
+    assert_eq!(statistics.accepted, Some(statistics.delivered.unwrap() + statistics.os_dropped.unwrap()));
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_standard_input() {
+    let path = folder("input").join("file.pcapng");
+    let packets: Vec<_> =
+        (0..10).map(|number| testkit::pcap_file::Packet::whole(frame(number, 60, None))).collect();
+    let file = testkit::pcap_file::pcapng(1, &packets);
+    // Whole blocks, and a part of one.
+    for cut in [0, 10] {
+        let mut command = Command::new(WEIR);
+        command.args(["capture", "-r", "-", "-w"]).arg(&path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running { child: command.spawn().unwrap() };
+        let mut input = running.child.stdin.take().unwrap();
+        input.write_all(&file[..file.len() - cut]).unwrap();
+        let expected = if cut == 0 { 10 } else { 9 };
+        assert!(wait::until(LIMIT, || count(&path) == expected), "they are not written");
+        running.signal(Signal::SIGTERM);
+        said(&running.output(), 0, &[&format!("{expected} captured")]);
+        assert_eq!(is_whole(&path), expected);
+        drop(input);
+        std::fs::remove_file(&path).unwrap();
     }
 }
 

@@ -1,12 +1,17 @@
 //! Wireshark's questions, and a capture into the pipe that it makes.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use testkit::skip::skip;
+use testkit::{paths, wait};
 use weir_pcapng::{Event, Reader};
 
-use super::{OURS, Running, WEIR, check, folder, frame, namespace, number, said, text};
+use super::{LIMIT, OURS, Running, WEIR, check, folder, frame, namespace, number, said, text};
 
 fn answer(arguments: &[&str]) -> String {
     let Some(namespace) = namespace() else { return String::new() };
@@ -97,4 +102,43 @@ fn packets_go_into_the_pipe_until_wireshark_has_enough() {
     }
     drop(reader);
     said(&running.output(), 0, &["v1: 2 captured"]);
+}
+
+#[test]
+fn tshark_lists_the_interfaces_and_captures_at_one() {
+    let Some(namespace) = namespace() else { return };
+    let folder = folder("tshark");
+    let script = format!("#!/bin/sh\nexec {} capture \"$@\"\n", paths::quoted(Path::new(WEIR)));
+    // Where Wireshark looks has changed over the years.
+    for place in [".local/lib/wireshark/extcap", ".config/wireshark/extcap"] {
+        let place = folder.join(place);
+        std::fs::create_dir_all(&place).unwrap();
+        let program = place.join("weir");
+        std::fs::write(&program, &script).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    }
+    let tshark = || {
+        let mut command = namespace.command("tshark");
+        // Settings of whoever runs the test say nothing here.
+        command.env("HOME", &folder).env_remove("XDG_CONFIG_HOME");
+        command
+    };
+    let listed = match Command::new("tshark").arg("--version").output() {
+        Ok(_) => tshark().arg("-D").output().unwrap(),
+        Err(_) => return skip("capture-wireshark", "tshark is not installed"),
+    };
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    assert!(listed.contains("weir-v1 (weir: v1)"), "{listed}");
+    let mut command = tshark();
+    command.args(["-n", "-i", "weir-v1", "-f", OURS, "-c", "3", "-T", "fields", "-e", "eth.type"]);
+    let mut running = Running::of(command);
+    // It says on standard error when it captures; weir may be some time later yet.
+    let sender = namespace.sender("v0").unwrap();
+    let is_over = wait::until(LIMIT, || {
+        sender.send(&frame(1, 60, None)).unwrap();
+        running.child.try_wait().unwrap().is_some()
+    });
+    assert!(is_over, "it does not end");
+    let output = running.output();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0x88b5\n".repeat(3));
 }

@@ -71,8 +71,8 @@ fn a_burst_is_captured_as_tcpdump_captures_it() {
     }
     let statistics = &contents.statistics[0];
     assert_eq!(
-        (statistics.accepted, statistics.os_dropped, statistics.delivered),
-        (Some(PACKETS.into()), Some(0), Some(PACKETS.into()))
+        (statistics.accepted, statistics.dropped, statistics.os_dropped, statistics.delivered),
+        (Some(PACKETS.into()), Some(0), Some(0), Some(PACKETS.into()))
     );
     assert!(statistics.start.unwrap() <= before[0] && statistics.end.unwrap() <= now());
     match tcpdump {
@@ -258,6 +258,21 @@ fn all_interfaces_have_one_form_in_which_each_packet_names_its_own() {
 }
 
 #[test]
+fn a_packet_on_the_loopback_interface_is_captured_once() {
+    let Some(namespace) = namespace() else { return };
+    for interface in ["lo", "any"] {
+        let path = folder("loopback").join("file.pcapng");
+        let running = Running::start(&namespace, &["-i", interface, "-f", "ether proto 0x88b5"], &path);
+        let sender = namespace.sender("lo").unwrap();
+        (0..3).for_each(|number| sender.send(&frame(number, 60, None)).unwrap());
+        running.interrupt();
+        let directions: Vec<_> =
+            contents(&path).packets.iter().map(|packet| packet.flags.unwrap().direction()).collect();
+        assert_eq!(directions, [Direction::Inbound; 3], "{interface}");
+    }
+}
+
+#[test]
 fn packets_are_cut_to_the_snapshot_length_after_the_filter_has_seen_them() {
     let Some(namespace) = namespace() else { return };
     for filter in ["ether[100] = 9", "not vlan and ether[100] = 9"] {
@@ -271,6 +286,19 @@ fn packets_are_cut_to_the_snapshot_length_after_the_filter_has_seen_them() {
         assert_eq!((contents.packets[0].bytes.len(), contents.packets[0].wire_len), (20, 200));
         pcapng::assert_holds(&std::fs::read(&path).unwrap(), MONOTONE);
     }
+}
+
+#[test]
+fn without_a_program_that_prints_nothing_is_captured() {
+    let source = folder("no-printer").join("source.pcap");
+    testkit::pcap_file::write(&source, 1, &[]).unwrap();
+    let mut command = std::process::Command::new(super::WEIR);
+    command.env("PATH", "/nowhere").args(["capture", "--print", "-r", text(&source)]);
+    super::said(
+        &command.output().unwrap(),
+        3,
+        &["--print needs tcpdump or tshark, and neither is installed"],
+    );
 }
 
 #[test]
