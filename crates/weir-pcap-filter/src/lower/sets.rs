@@ -57,7 +57,11 @@ impl Lower<'_> {
             Kind::Port => self.ports_in(run.qualifiers, set),
             _ => self.network_in(run.qualifiers, set),
         };
-        let pred = if is_negated { pred.map(Pred::not) } else { pred };
+        let pred = match is_negated {
+            true if self.is_scoped() => pred.map(|pred| Pred::Fails(Box::new(pred))),
+            true => pred.map(Pred::not),
+            false => pred,
+        };
         Some((run.members.len(), pred))
     }
 }

@@ -157,6 +157,50 @@ fn expressions_mean_what_their_trees_say() {
     assert!(kept * 20 > compared && kept < compared, "{kept} of {compared}");
 }
 
+/// Long lists become sets; with a part between them that changes nothing they do not.
+#[test]
+fn lists_mean_what_their_members_mean() {
+    let mut random = Source::new(46);
+    let addresses = testkit::packets::pools::IPV4.iter().map(|[a, b, c, d]| format!("{a}.{b}.{c}.{d}"));
+    let addresses: Vec<String> = addresses.chain((1..9).map(|at| format!("192.0.2.{at}"))).collect();
+    let ports: Vec<String> = ["80", "443", "22"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain((1_000..1_008).map(|at| format!("{at}")))
+        .collect();
+    let mut kept = 0;
+    for (of, members) in
+        [("host", &addresses), ("ip src", &addresses), ("port", &ports), ("tcp dst port", &ports)]
+    {
+        for (before, joint, idle) in [("", "or", "1 = 2"), ("not ", "and", "1 = 1")] {
+            for around in ["", "vlan and ", "(vlan or ip or ip6) and ", "geneve and ", "not vlan and "] {
+                let each: Vec<String> =
+                    members.iter().map(|member| format!("{before}{of} {member}")).collect();
+                let list = format!("{around}({})", each.join(&format!(" {joint} ")));
+                let apart = format!("{around}({})", each.join(&format!(" {joint} {idle} {joint} ")));
+                let [list, apart] = [&list, &apart].map(|text| scoped(1, text).expect(text));
+                for _ in 0..40 {
+                    let packet = packets::link(1).packet(&mut random);
+                    for packet in packets::cut(&packet).step_by(9).chain([packet.clone()]) {
+                        let [one, other] =
+                            [&list, &apart].map(|filter| filter.evaluate(&packet.bytes, packet.wire_len));
+                        assert_eq!(one, other, "{around}{before}{of} on {:02x?}", packet.bytes);
+                        kept += usize::from(one > 0);
+                    }
+                }
+                assert!(list.graph.to_string().contains("any of"), "{}", list.graph);
+            }
+        }
+    }
+    assert!(kept > 500, "{kept}");
+    for text in [
+        addresses.iter().map(|address| format!("not host {address}")).collect::<Vec<_>>().join(" and "),
+        format!("vlan and (port {})", ports.join(" or ")),
+    ] {
+        assert!(check(1, &text, 20, &mut random) > 20, "{text}");
+    }
+}
+
 /// What moves to other headers.
 fn moves(text: &str) -> bool {
     ["vlan", "mpls", "pppoes", "geneve", "vxlan", "lane"].iter().any(|word| text.contains(word))
