@@ -35,7 +35,7 @@ mod capture;
 
 pub use crate::capture::{Capture, Step, Tally};
 pub use crate::error::Error;
-pub use crate::filter::{Classify, Filters};
+pub use crate::filter::{Classify, Filters, Kernel};
 pub use crate::limits::SNAPLEN_DEFAULT;
 pub use crate::record::Record;
 pub use crate::save::{Rotation, Save};

@@ -56,12 +56,13 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// A socket that receives nothing before [`Socket::bind`]. `is_filtered_here`: its packets are still to be filtered, and so not cut yet.
+    /// A socket that receives nothing before [`Socket::bind`]. `is_whole`: packets are not cut, since they are still to be
+    /// filtered.
     pub(super) fn open(
         device: &Device,
         options: Options,
         program: Option<&Program>,
-        is_filtered_here: bool,
+        is_whole: bool,
     ) -> Result<Socket, Error> {
         let refused = |doing| move |error| Error::Interface { name: device.name.clone(), doing, error };
         let is_cooked = device.is_cooked();
@@ -74,7 +75,7 @@ impl Socket {
         let program = match program {
             Some(program) => program,
             None => {
-                all = keeps(if is_filtered_here { SNAPLEN_DEFAULT } else { options.snaplen });
+                all = keeps(if is_whole { SNAPLEN_DEFAULT } else { options.snaplen });
                 &all
             }
         };

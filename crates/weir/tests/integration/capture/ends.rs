@@ -44,7 +44,8 @@ fn a_signal_ends_it_with_all_that_the_kernel_had_accepted() {
 fn a_signal_ends_it_while_packets_keep_coming() {
     let Some(namespace) = namespace() else { return };
     let path = folder("load").join("file.pcapng");
-    let running = Running::start(&namespace, &["-i", "v1", "-f", OURS, "-s", "60"], &path);
+    let running =
+        Running::start(&namespace, &["-i", "v1", "--mode", "compat", "-f", OURS, "-s", "60"], &path);
     let sender = namespace.sender("v0").unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -103,7 +103,8 @@ fn what_the_kernel_drops_is_counted_and_said_with_the_next_packet() {
     let Some(namespace) = namespace() else { return };
     let path = folder("drops").join("file.pcapng");
     // Two blocks of 1 MiB are the least.
-    let running = Running::start(&namespace, &["-i", "v1", "-f", OURS, "-B", "4K"], &path);
+    let running =
+        Running::start(&namespace, &["-i", "v1", "--mode", "compat", "-f", OURS, "-B", "4K"], &path);
     let sender = namespace.sender("v0").unwrap();
     running.signal(Signal::SIGSTOP);
     const BURST: u32 = 4_000;
@@ -158,10 +159,11 @@ fn contents_so_far(path: &std::path::Path) -> Vec<super::Packet> {
 }
 
 /// Captures at interfaces while six frames are sent at `v0`, every other with tag 5: the numbers that are kept, and what is said.
-fn kept(interfaces: &str, filter: &str) -> Option<(Vec<(usize, u32)>, String)> {
+fn kept(interfaces: &str, mode: &str, filter: &str) -> Option<(Vec<(usize, u32)>, String)> {
     let namespace = namespace()?;
     let path = folder("kept").join("file.pcapng");
-    let running = Running::start(&namespace, &["-i", interfaces, "-f", filter, "--stats"], &path);
+    let running =
+        Running::start(&namespace, &["-i", interfaces, "--mode", mode, "-f", filter, "--stats"], &path);
     let sender = namespace.sender("v0").unwrap();
     for number in 0..6 {
         sender.send(&frame(number, 60, (number % 2 == 1).then_some(5))).unwrap();
@@ -176,52 +178,51 @@ fn kept(interfaces: &str, filter: &str) -> Option<(Vec<(usize, u32)>, String)> {
 }
 
 #[track_caller]
-fn keeps(interfaces: &str, filter: &str, expected: &[(usize, u32)], said: &str) {
-    let Some((mut packets, message)) = kept(interfaces, filter) else { return };
+fn keeps(interfaces: &str, mode: &str, filter: &str, expected: &[(usize, u32)], said: &str) {
+    let Some((mut packets, message)) = kept(interfaces, mode, filter) else { return };
     packets.sort_unstable();
     assert_eq!(packets, expected, "{filter}: {message}");
     assert!(message.contains(said), "{filter}: {message}");
 }
 
+const ALL: [(usize, u32); 6] = [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5)];
+const TAGGED: [(usize, u32); 3] = [(0, 1), (0, 3), (0, 5)];
+const UNTAGGED: [(usize, u32); 3] = [(0, 0), (0, 2), (0, 4)];
+
 #[test]
-fn filters_run_in_the_kernel() {
-    keeps(
-        "v1",
-        "ether proto 0x88b5",
-        &[0, 1, 2, 3, 4, 5].map(|number| (0, number)),
-        "v1: the kernel filters",
-    );
-    keeps("v1", "ether[17] = 2", &[(0, 2)], "1 captured, the kernel filtered, 0 dropped");
+fn compatible_filters_run_in_the_kernel_without_tags() {
+    keeps("v1", "compat", "ether proto 0x88b5", &ALL, "v1: the kernel filters\n");
+    keeps("v1", "compat", "ether[17] = 2", &[(0, 2)], "1 captured, the kernel filtered, 0 dropped");
 }
 
 #[test]
-fn filters_with_vlan_run_here_on_the_packets_that_are_written() {
-    keeps("v1", "vlan 5 and ether proto 0x88b5", &[1, 3, 5].map(|number| (0, number)), "v1: weir filters");
-    keeps(
-        "v1",
-        "not vlan and ether host 2:0:0:0:0:2",
-        &[0, 2, 4].map(|number| (0, number)),
-        "3 captured, 3 filtered",
-    );
-    keeps("v1", "vlan and inbound", &[1, 3, 5].map(|number| (0, number)), "v1: weir filters");
-    keeps("v1", "vlan and outbound", &[], "0 captured");
+fn scoped_filters_run_in_the_kernel_and_here_for_packets_with_tags() {
+    const BOTH: &str = "v1: the kernel filters, and weir packets with a VLAN tag\n";
+    keeps("v1", "scoped", "ether proto 0x88b5", &UNTAGGED, BOTH);
+    keeps("v1", "scoped", "ether[17] = 2", &[(0, 2)], "1 captured, the kernel filtered, 0 dropped");
+    keeps("v1", "scoped", "vlan 5", &TAGGED, BOTH);
+    keeps("v1", "scoped", "vlan 5 and ether proto 0x88b5", &TAGGED, BOTH);
+    keeps("v1", "scoped", "vlan 6", &[], BOTH);
+}
+
+#[test]
+fn filters_with_vlan_are_about_the_packets_that_are_written() {
+    const BOTH: &str = "v1: the kernel filters, and weir packets with a VLAN tag\n";
+    keeps("v1", "compat", "vlan 5 and ether proto 0x88b5", &TAGGED, BOTH);
+    keeps("v1", "compat", "not vlan and ether host 2:0:0:0:0:2", &UNTAGGED, BOTH);
+    keeps("v1", "compat", "vlan and inbound", &TAGGED, BOTH);
+    keeps("v1", "compat", "vlan and outbound", &[], "0 captured");
 }
 
 #[test]
 fn directions_are_the_kernel_s() {
     let ours = "ether host 2:0:0:0:0:2 and";
-    keeps(
-        "v0,v1",
-        &format!("{ours} inbound"),
-        &[0, 1, 2, 3, 4, 5].map(|number| (1, number)),
-        "v1: the kernel filters",
-    );
-    keeps(
-        "v0,v1",
-        &format!("{ours} outbound"),
-        &[0, 1, 2, 3, 4, 5].map(|number| (0, number)),
-        "v0: the kernel filters",
-    );
+    for (mode, by) in
+        [("compat", "v1: the kernel filters\n"), ("scoped", "v1: weir filters (the kernel cannot)\n")]
+    {
+        keeps("v0,v1", mode, &format!("{ours} inbound"), &ALL.map(|(_, number)| (1, number)), by);
+        keeps("v0,v1", mode, &format!("{ours} outbound"), &ALL, by);
+    }
 }
 
 #[test]
@@ -229,7 +230,7 @@ fn a_filter_that_is_too_long_for_the_kernel_runs_here() {
     let hosts: Vec<String> =
         (0..1_100).map(|host| format!("ether host 2:1:0:0:{:x}:{:x}", host >> 8, host & 255)).collect();
     let filter = format!("{} or ether host 2:0:0:0:0:2", hosts.join(" or "));
-    keeps("v1", &filter, &[0, 1, 2, 3, 4, 5].map(|number| (0, number)), "v1: weir filters");
+    keeps("v1", "compat", &filter, &ALL, "v1: weir filters (the kernel cannot)\n");
 }
 
 #[test]
@@ -275,7 +276,7 @@ fn a_packet_on_the_loopback_interface_is_captured_once() {
 #[test]
 fn packets_are_cut_to_the_snapshot_length_after_the_filter_has_seen_them() {
     let Some(namespace) = namespace() else { return };
-    for filter in ["ether[100] = 9", "not vlan and ether[100] = 9"] {
+    for filter in ["ether[100] = 9", "not vlan and inbound and ether[100] = 9"] {
         let path = folder("snaplen").join("file.pcapng");
         let running = Running::start(&namespace, &["-i", "v1", "-f", filter, "-s", "20"], &path);
         let sender = namespace.sender("v0").unwrap();
