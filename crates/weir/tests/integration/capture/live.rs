@@ -290,6 +290,32 @@ fn packets_are_cut_to_the_snapshot_length_after_the_filter_has_seen_them() {
 }
 
 #[test]
+fn counts_are_said_every_second_without_anything_written() {
+    let Some(namespace) = namespace() else { return };
+    let mut command = namespace.command(super::WEIR);
+    command.args(["capture", "-i", "v0,v1", "-f", "ether proto 0x88b5 and inbound", "--stats"]);
+    let mut running = Running::of(command);
+    let mut said = BufReader::new(running.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().unwrap(), "weir: v0: weir filters (the kernel cannot)");
+    assert_eq!(said.next().unwrap(), "weir: v1: weir filters (the kernel cannot)");
+    let sender = namespace.sender("v0").unwrap();
+    (0..4).for_each(|number| sender.send(&frame(number, 60, None)).unwrap());
+    let both = "weir: v0: 0 captured, 4 filtered, 0 dropped; v1: 4 captured, 0 filtered, 0 dropped";
+    assert!(said.any(|line| line == both), "each second, until they have come");
+    running.signal(Signal::SIGINT);
+    let last: Vec<String> = said.filter(|line| !line.contains("; ")).collect();
+    assert_eq!(
+        last,
+        both.strip_prefix("weir: ")
+            .unwrap()
+            .split("; ")
+            .map(|part| format!("weir: {part}"))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(running.output().status.code(), Some(0));
+}
+
+#[test]
 fn without_a_program_that_prints_nothing_is_captured() {
     let source = folder("no-printer").join("source.pcap");
     testkit::pcap_file::write(&source, 1, &[]).unwrap();
