@@ -111,6 +111,7 @@ impl Source for Files {
                         queue: fields.queue(),
                         packet_id: fields.packet_id(),
                         drops: fields.drop_count().unwrap_or(0),
+                        is_accepted: false,
                         ifindex: 0,
                         more: (!fields.is_empty()).then_some(fields),
                     };

@@ -15,7 +15,8 @@ pub trait Classify {
 pub enum Kernel {
     /// By this program, which returns how many bytes are kept.
     Decides(Program),
-    /// By this program, which rejects only what the filter rejects, and keeps packets whole; about those the filter is asked here again.
+    /// By this program, which keeps whole what the filter accepts, and every packet out of which the kernel has taken a VLAN tag; about the
+    /// latter the filter is asked here.
     Sieves(Program),
     /// Not at all.
     Not,

@@ -49,7 +49,7 @@ pub struct Options {
 pub enum FilteredBy {
     /// The kernel.
     Kernel,
-    /// The kernel, and this process what the kernel keeps.
+    /// The kernel, and this process packets with a VLAN tag.
     Both,
     /// This process.
     Process,
@@ -103,8 +103,7 @@ impl Interfaces {
                     Kernel::Not => (None, Some(FilteredBy::Process)),
                 };
             }
-            let is_whole = by == Some(FilteredBy::Process);
-            sockets.push(Socket::open(&device, options, program.as_ref(), is_whole)?);
+            sockets.push(Socket::open(&device, options, program.as_ref(), by)?);
             descriptions.push((interface, by));
         }
         // When all are ready: with several, the first does not have what the last has missed.

@@ -115,6 +115,12 @@ impl Filter {
 /// assert_eq!(filter.evaluate(&frame, 60), 0);
 /// frame[12..14].copy_from_slice(&[0x08, 0x06]);
 /// assert_eq!(filter.evaluate(&frame, 60), 262_144);
+///
+/// // ARP after the tag of VLAN 3, or of any other but 7.
+/// let scoped = Options { mode: Mode::Scoped, ..options };
+/// let filter = compile("(vlan 3 or vlan and not vlan 7) and arp", &scoped, &NoNames)?;
+/// frame[12..18].copy_from_slice(&[0x81, 0x00, 0, 3, 0x08, 0x06]);
+/// assert_eq!(filter.evaluate(&frame, 60), 262_144);
 /// # Ok::<(), Vec<weir_source::Diagnostic>>(())
 /// ```
 ///

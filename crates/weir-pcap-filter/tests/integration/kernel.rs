@@ -68,6 +68,13 @@ fn programs_at_tc_return_what_filters_keep() {
         return;
     }
     let maps = Maps::create(&[]).expect("no maps");
+    // The kernel's test runs have packets of the loopback interface, of no queue and with no hash.
+    let options = Options { link_type: LinkType::EN10MB, snaplen: 96, netmask: None, mode: Mode::Scoped };
+    let text = "ifindex 1 and hash = 0 and not outbound and not queue 3 and queue > 3";
+    let filter = compile(text, &options, &System).expect(text);
+    let loaded = weir_kernel::load(&filter.program("filter").expect("fits"), &maps).expect(text);
+    let ran = loaded.run(Input { bytes: &[0; 60], context: &[] }, 1).expect("runs");
+    assert_eq!(ran.r0 as u32, 96, "{text}");
     let mut compared = 0;
     for (text, filter, packets) in [Mode::Compat, Mode::Scoped].into_iter().flat_map(cases) {
         // That of compatible filters needs a newer kernel.

@@ -1,7 +1,7 @@
 //! A filter's text → programs for the kernel and for this process.
 //!
 //! The kernel gets classic BPF, if it takes it. It takes VLAN tags out of packets, so that a filter would not see them there, and would see another type: it keeps packets that
-//! had one, and the filter is asked about them here, on the bytes that are written. Compatible filters without `vlan` decide in the kernel, without tags, as tcpdump's do. In this process a filter is native code; one that asks for the direction or the number of the interface, which no
+//! had one, and the filter is asked about these here, on the bytes that are written. Compatible filters without `vlan` decide in the kernel, without tags, as tcpdump's do. In this process a filter is native code; one that asks for the direction or the number of the interface, which no
 //! byte of a packet says, gets them beside the bytes; a compatible one runs in the interpreter of classic BPF for that.
 
 use std::cell::RefCell;
@@ -102,9 +102,6 @@ impl Filters for &Expression<'_> {
 impl Filters for Expression<'_> {
     fn kernel(&self, link_type: u16) -> Result<Kernel, Refused> {
         let mut filter = self.keep(self.compiled(LinkType::of_file(link_type)))?;
-        if filter.asks_context() {
-            return Ok(Kernel::Not);
-        }
         let is_sieve = self.mode == Mode::Scoped || self.mentions(|term| matches!(term, Term::Vlan(_)));
         let mut insns = Vec::new();
         if is_sieve {

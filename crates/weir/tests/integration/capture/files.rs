@@ -181,6 +181,12 @@ fn what_cannot_be_is_refused_before_anything_is_captured() {
     check(&["-r", read], 2, &["-w FILE writes them, --print prints them, --stats counts them"]);
     check(&["-w", "x"], 2, &["--interface"]);
     check(&["-i", "lo", "-r", read, "--stats"], 2, &["cannot be used with"]);
+    check(&["-r", read, "--stats", "-f", "hash 3 = 1"], 1, &["error"]);
+    check(
+        &["-r", read, "--stats", "-f", "ifindex 3"],
+        1,
+        &["`ifindex` is not known of packets in capture files"],
+    );
     check(&["-r", read, "-w", "x", "--files", "3"], 2, &["--files needs --rotate-size or --rotate-time"]);
     check(&["-r", read, "-w", "-", "--rotate-size", "1M"], 2, &["standard output cannot be rotated"]);
     check(&["-r", read, "-w", "-", "--print"], 2, &["--print prints where -w - writes"]);

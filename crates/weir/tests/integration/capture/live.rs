@@ -217,9 +217,10 @@ fn filters_with_vlan_are_about_the_packets_that_are_written() {
 #[test]
 fn directions_are_the_kernel_s() {
     let ours = "ether host 2:0:0:0:0:2 and";
-    for (mode, by) in
-        [("compat", "v1: the kernel filters\n"), ("scoped", "v1: weir filters (the kernel cannot)\n")]
-    {
+    for (mode, by) in [
+        ("compat", "v1: the kernel filters\n"),
+        ("scoped", "v1: the kernel filters, and weir packets with a VLAN tag\n"),
+    ] {
         keeps("v0,v1", mode, &format!("{ours} inbound"), &ALL.map(|(_, number)| (1, number)), by);
         keeps("v0,v1", mode, &format!("{ours} outbound"), &ALL, by);
     }
@@ -296,11 +297,11 @@ fn counts_are_said_every_second_without_anything_written() {
     command.args(["capture", "-i", "v0,v1", "-f", "ether proto 0x88b5 and inbound", "--stats"]);
     let mut running = Running::of(command);
     let mut said = BufReader::new(running.child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert_eq!(said.next().unwrap(), "weir: v0: weir filters (the kernel cannot)");
-    assert_eq!(said.next().unwrap(), "weir: v1: weir filters (the kernel cannot)");
+    assert_eq!(said.next().unwrap(), "weir: v0: the kernel filters, and weir packets with a VLAN tag");
+    assert_eq!(said.next().unwrap(), "weir: v1: the kernel filters, and weir packets with a VLAN tag");
     let sender = namespace.sender("v0").unwrap();
     (0..4).for_each(|number| sender.send(&frame(number, 60, None)).unwrap());
-    let both = "weir: v0: 0 captured, 4 filtered, 0 dropped; v1: 4 captured, 0 filtered, 0 dropped";
+    let both = "weir: v0: 0 captured, the kernel filtered, 0 dropped; v1: 4 captured, the kernel filtered, 0 dropped";
     assert!(said.any(|line| line == both), "each second, until they have come");
     running.signal(Signal::SIGINT);
     let last: Vec<String> = said.filter(|line| !line.contains("; ")).collect();
