@@ -11,7 +11,9 @@ use testkit::skip::skip;
 use testkit::{wait, wireshark};
 use weir_pcapng::{Direction, Reception};
 
-use super::{LIMIT, OURS, Running, contents, count, folder, frame, namespace, number, text};
+use super::{
+    LIMIT, OURS, Running, contents, contents_of, count, folder, frame, namespace, number, text, whole_blocks,
+};
 
 const MONOTONE: Rules = Rules { is_monotone: true };
 
@@ -116,7 +118,7 @@ fn what_the_kernel_drops_is_counted_and_said_with_the_next_packet() {
     let end = wait::until(LIMIT, || {
         (0..100).for_each(|at| sender.send(&frame(sent + at, 1400, None)).unwrap());
         sent += 100;
-        let packets = contents_so_far(&path);
+        let packets = contents_of(whole_blocks(&std::fs::read(&path).unwrap())).packets;
         packets.last().is_some_and(|last| number(&last.bytes) > BURST)
     });
     assert!(end, "no packet comes after the gap");
@@ -140,22 +142,6 @@ fn what_the_kernel_drops_is_counted_and_said_with_the_next_packet() {
         next = number + 1;
     }
     assert_eq!(said + u64::from(sent - next), dropped);
-}
-
-fn contents_so_far(path: &std::path::Path) -> Vec<super::Packet> {
-    let file = std::fs::read(path).unwrap_or_default();
-    let mut end = file.len();
-    // Up to the last whole block.
-    let mut at = 0;
-    while let Some(length) = file.get(at + 4..at + 8) {
-        let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
-        if at + length > file.len() {
-            break;
-        }
-        at += length;
-        end = at;
-    }
-    if at == 0 { Vec::new() } else { super::contents_of(&file[..end]).packets }
 }
 
 /// Captures at interfaces while six frames are sent at `v0`, every other with tag 5: the numbers that are kept, and what is said.
