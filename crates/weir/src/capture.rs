@@ -35,7 +35,7 @@ use crate::capture::printer::Printer;
 use crate::capture::report::Reporter;
 use crate::capture::run::Signals;
 use crate::failure::Failure;
-use crate::pcap::names::SystemNames;
+use crate::pcap;
 
 /// A failure, and the filter that its spans are in.
 type Failed = (Failure, Option<SourceFile>);
@@ -92,7 +92,7 @@ impl Asked {
 }
 
 fn captured(args: &Args, asked: &Asked) -> Result<ExitCode, Failure> {
-    let names = SystemNames::open(&args.names)?;
+    let names = pcap::system_names(&args.names)?;
     let expression = asked.filter.as_deref().map(|text| Expression::new(text, args, &names));
     if let Some(expression) = &expression {
         // Syntax errors are reported before anything is opened.

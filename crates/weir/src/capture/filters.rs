@@ -11,14 +11,13 @@ use weir_capture::{Classify, Filters, Kernel, Record, SNAPLEN_DEFAULT};
 use weir_cbpf::insn::{class, jmp, mode, size};
 use weir_cbpf::{Insn, Machine, Metadata, Program, ancillary};
 use weir_pcap_filter::ast::{Expr, Term};
-use weir_pcap_filter::{Facts, Filter, LinkType, Mode, Options};
+use weir_pcap_filter::{Facts, Filter, LinkType, Mode, Options, SystemNames};
 
 use crate::args::capture::Capture as Args;
 use crate::args::filter::Engine;
 use crate::failure::Failure;
 use crate::pcap;
 use crate::pcap::engine::Ready;
-use crate::pcap::names::SystemNames;
 use crate::pcap::refused;
 
 /// An expression of pcap-filter(7).
