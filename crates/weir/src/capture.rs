@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, anyhow};
 use weir_capture::files::Files;
 use weir_capture::live::{self, Interfaces};
-use weir_capture::{Capture, Error, Filtered, Filters, Moment, Rotation, Save, Sink, Source};
+use weir_capture::{Capture, Error, Filters, Moment, Rotation, Save, Sink, Source};
 use weir_pcapng::Section;
 use weir_source::SourceFile;
 
@@ -139,9 +139,8 @@ fn source<'a>(
     };
     let filter = expression.map(|expression| (expression.text(), expression as &dyn Filters));
     let interfaces = Interfaces::open(&asked.interfaces, options, filter)?;
-    for (interface, filtered) in interfaces.interfaces() {
-        let name = interface.name.as_deref().unwrap_or_default();
-        reporter.begins(name, expression.map(|_| filtered == Filtered::Yes));
+    for (interface, by) in interfaces.interfaces() {
+        reporter.begins(interface.name.as_deref().unwrap_or_default(), by);
     }
     Ok(Box::new(interfaces))
 }
