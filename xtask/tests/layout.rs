@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 32] = [
+const MAY_USE: [(&str, &[&str]); 35] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-cbpf", &["weir-ebpf"]),
@@ -23,6 +23,9 @@ const MAY_USE: [(&str, &[&str]); 32] = [
     ("weir-syntax", &["weir-source", "weir-header"]),
     ("weir-script", &["weir-source", "weir-syntax", "weir-header", "weir-ir", "weir-event"]),
     ("weir-pcap-filter", &["weir-source", "weir-ebpf", "weir-cbpf"]),
+    ("weir-packet-ring", &[]),
+    ("weir-dpdk-source", &["weir-packet-ring", "weir-rt"]),
+    ("weir-dpdk", &["weir-packet-ring", "weir-ebpf", "weir-verifier", "weir-rt", "weir-jit"]),
     ("weir-filter", &["weir-source", "weir-ir", "weir-event"]),
     ("weir-codegen", &["weir-ir", "weir-ebpf", "weir-event"]),
     ("weir-verifier", &["weir-ebpf"]),
@@ -107,6 +110,8 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-pcap-filter",
     "weir-pcapng",
     "weir-capture",
+    "weir-packet-ring",
+    "weir-dpdk-source",
     "weir-codegen",
     "weir-verifier",
     "weir-rt",
@@ -142,7 +147,7 @@ const NEVER: [(&str, &str); 9] = [
 ];
 
 /// Crates in which `unsafe` may be written.
-const MAY_BE_UNSAFE: [&str; 11] = [
+const MAY_BE_UNSAFE: [&str; 13] = [
     "weir-capture",
     "weir-interp",
     "weir-rt",
@@ -152,6 +157,8 @@ const MAY_BE_UNSAFE: [&str; 11] = [
     "weir-kernel",
     "weir-capi",
     "weir-tracepoint",
+    "weir-packet-ring",
+    "weir-dpdk",
     "testkit",
     "vm-bench",
 ];

@@ -70,6 +70,8 @@ pub enum Error {
         /// Why.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A source that is not of this crate can yield no more.
+    Source(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl Error {
@@ -104,7 +106,7 @@ impl fmt::Display for Error {
             }
             Error::Write { path: None, error, .. } => write!(f, "writing to the pipe: {error}"),
             Error::Format(error) => error.fmt(f),
-            Error::Filter { error, .. } => error.fmt(f),
+            Error::Filter { error, .. } | Error::Source(error) => error.fmt(f),
         }
     }
 }

@@ -7,6 +7,8 @@ mod filters;
 
 mod input;
 
+mod dpdk;
+
 mod printer;
 
 mod report;
@@ -30,6 +32,7 @@ use weir_pcapng::Section;
 use weir_source::SourceFile;
 
 use crate::args::capture::Capture as Args;
+use crate::capture::dpdk::Dpdk;
 use crate::capture::filters::Expression;
 use crate::capture::printer::Printer;
 use crate::capture::report::Reporter;
@@ -128,6 +131,10 @@ fn source<'a>(
     signals: &Signals,
     reporter: &mut Reporter,
 ) -> Result<Box<dyn Source + 'a>, Error> {
+    if let Some(dpdk) = &args.dpdk {
+        let source = Dpdk::start(dpdk, args, expression)?;
+        return Ok(Box::new(source));
+    }
     if !args.files.is_empty() {
         let open = input::opener(signals.descriptor());
         return Ok(Box::new(Files::new(args.files.clone(), args.snaplen(), asked.filter.clone(), open)));
@@ -207,7 +214,7 @@ fn failure(error: Error, expression: Option<&Expression<'_>>) -> Failure {
         error @ Error::NoInterface { .. } => {
             Failure::Refused(anyhow!("{error}; `ip link` lists those that there are"))
         }
-        error @ (Error::Interface { .. } | Error::Gone { .. } | Error::Write { .. }) => {
+        error @ (Error::Interface { .. } | Error::Gone { .. } | Error::Write { .. } | Error::Source(_)) => {
             Failure::Machine(anyhow!(error))
         }
         error => Failure::Refused(anyhow!(error)),

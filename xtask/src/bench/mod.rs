@@ -17,6 +17,7 @@ mod against;
 mod attach;
 mod build;
 mod chart;
+mod dpdk;
 mod figures;
 mod filter;
 mod kernel;
@@ -122,6 +123,8 @@ enum Name {
     Pcap,
     /// What it takes to read and to print a trace, beside babeltrace2; 21 rounds take a quarter of an hour
     View,
+    /// What capturing in a DPDK application costs it, beside dpdk-dumpcap; 15 rounds take four minutes
+    Dpdk,
 }
 
 impl Name {
@@ -131,6 +134,7 @@ impl Name {
             Name::Vm => Some("the engines, built into the program vm-bench"),
             Name::Filter => Some("filters, built into the program filter-bench"),
             Name::Pcap => Some("packet filters, built into the program pcap-bench"),
+            Name::Dpdk => Some("libweir_dpdk.so of this tree, and its weir beside it"),
             Name::Tracepoint => Some(
                 "include/weir/tracepoint.h and the crate weir-tracepoint, built into programs of its own",
             ),
@@ -172,6 +176,7 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
         Name::Filter => filter::measure(&options.filter, plan),
         Name::Pcap => pcap::measure(plan),
         Name::View => view::measure(plan),
+        Name::Dpdk => dpdk::measure(plan),
     }
 }
 

@@ -20,6 +20,8 @@ Examples:
   weir capture -i any -s 96 -c 1000 -w - | weir pcap eval -r - -- 'ip6'
   weir capture -i eth0 -f 'port 53' --print       as tcpdump prints packets
   weir capture -i eth0 --stats                    count, and write nothing
+  weir capture --dpdk rte:0 -f 'tcp port 80' -w web.pcapng
+        in a DPDK application, at its port 0
   weir capture -r a.pcap -r b.pcapng -f 'host 10.0.0.1' -w host.pcapng
 
 Exit codes: 0 done; also after Ctrl-C or SIGTERM, and where the reader of a pipe has gone. 1 the filter, a file or an interface's name was
@@ -30,12 +32,20 @@ refused, 2 wrong usage, 3 the machine refused: rights, a full disk, an interface
 #[command(group(ArgGroup::new("extcap").multiple(true).args(["extcap_interfaces", "extcap_interface"])))]
 pub(crate) struct Capture {
     /// Capture at these interfaces, with a description of each in the file; `any` is all of them, in the form LINUX_SLL2
-    #[arg(short = 'i', long = "interface", value_name = "IFACE", value_delimiter = ',', required_unless_present_any = ["files", "extcap"])]
+    #[arg(short = 'i', long = "interface", value_name = "IFACE", value_delimiter = ',', required_unless_present_any = ["files", "dpdk", "extcap"])]
     pub(crate) interfaces: Vec<String>,
 
     /// Read this capture file (pcapng or classic pcap, - for standard input) instead; may be repeated
     #[arg(short = 'r', long = "read", id = "files", value_name = "FILE", conflicts_with = "interfaces")]
     pub(crate) files: Vec<PathBuf>,
+
+    /// Capture in a running DPDK application, which has loaded libweir_dpdk.so: its file prefix, and numbers or names of ports; without, all ports
+    #[arg(long, value_name = "PREFIX[:PORT,...]", conflicts_with_all = ["interfaces", "files"])]
+    pub(crate) dpdk: Option<String>,
+
+    /// Number packets that a DPDK application receives, so that they are known when it sends them; it writes into its packets
+    #[arg(long, requires = "dpdk")]
+    pub(crate) packet_ids: bool,
 
     /// Keep only packets that this filter accepts, in the language of pcap-filter(7)
     #[arg(short = 'f', long = "filter", value_name = "EXPR")]
@@ -82,7 +92,7 @@ pub(crate) struct Capture {
     #[arg(short = 'p', long = "no-promiscuous-mode")]
     pub(crate) is_not_promiscuous: bool,
 
-    /// The kernel's buffer for each interface: a number, with K, M or G
+    /// The kernel's buffer for each interface, or that for each queue of a DPDK application: a number, with K, M or G
     #[arg(short = 'B', long = "buffer-size", value_name = "SIZE", value_parser = file_size, default_value = "8M")]
     pub(crate) buffer: u64,
 
@@ -110,7 +120,7 @@ pub(crate) struct Extcap {
     pub(crate) extcap_interfaces: bool,
 
     /// The interface that the others are about
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["interfaces", "files"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["interfaces", "files", "dpdk"])]
     pub(crate) extcap_interface: Option<String>,
 
     /// Print its link type

@@ -67,6 +67,18 @@ impl<'a> Expression<'a> {
         weir_pcap_filter::parse(self.text, self.mode).ok().flatten().is_some_and(|expr| has(&expr, is_it))
     }
 
+    /// Asks for what no byte of a packet says.
+    pub(super) fn asks_system(&self) -> bool {
+        self.mentions(|term| matches!(term, Term::Direction { .. } | Term::Ifindex(_)))
+    }
+
+    /// As [`Filters::kernel`] for an engine of eBPF: instructions as they lie in memory.
+    pub(super) fn ebpf(&self, link_type: u16) -> Result<Vec<[u8; 8]>, Refused> {
+        let filter = self.keep(self.compiled(LinkType::of_file(link_type)))?;
+        let program = self.keep(filter.program("filter").map_err(refused))?;
+        Ok(program.insns.iter().map(|insn| insn.to_bytes()).collect())
+    }
+
     fn keep<T>(&self, result: Result<T, Failure>) -> Result<T, Refused> {
         result.map_err(|failure| {
             *self.failure.borrow_mut() = Some(failure);
@@ -119,8 +131,7 @@ impl Filters for Expression<'_> {
 
     fn user(&self, link_type: u16) -> Result<Box<dyn Classify>, Refused> {
         // Compatible programs in eBPF reject where these are asked, as libpcap's interpreter does on files.
-        let asks_system = |term: &Term| matches!(term, Term::Direction { .. } | Term::Ifindex(_));
-        Ok(match self.mode == Mode::Compat && self.mentions(asks_system) {
+        Ok(match self.mode == Mode::Compat && self.asks_system() {
             true => Box::new(Interpreted(self.keep(self.interpreted(link_type))?)),
             false => Box::new(Native(self.keep(self.native(link_type))?)),
         })

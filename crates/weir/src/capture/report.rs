@@ -76,11 +76,15 @@ impl Reporter {
 
     fn counts(&self, tally: &Tally) -> String {
         let captured = format!("{}: {} captured", printable(&tally.name), tally.kept);
-        let filtered = match tally.rejected {
+        let filtered = match (tally.rejected, tally.counts.received, tally.counts.accepted) {
+            // The source filters, and counts.
+            (None, Some(received), Some(accepted)) => {
+                format!(", {} filtered", received.saturating_sub(accepted))
+            }
             // The kernel does not count what a filter rejects.
             _ if self.in_kernel.contains(&tally.name) => ", the kernel filtered".to_owned(),
-            Some(rejected) => format!(", {rejected} filtered"),
-            None => String::new(),
+            (Some(rejected), ..) => format!(", {rejected} filtered"),
+            _ => String::new(),
         };
         format!("{captured}{filtered}, {} dropped", tally.dropped())
     }
