@@ -80,7 +80,19 @@ const MAY_USE: [(&str, &[&str]); 35] = [
             "weir-process",
         ],
     ),
-    ("weir-capi", &["weir-ebpf", "weir-verifier", "weir-rt", "weir-interp", "weir-jit"]),
+    (
+        "weir-capi",
+        &[
+            "weir-ebpf",
+            "weir-verifier",
+            "weir-rt",
+            "weir-interp",
+            "weir-jit",
+            "weir-cbpf",
+            "weir-pcap-filter",
+            "weir-source",
+        ],
+    ),
     ("weir-run", BELOW_THE_PROGRAM),
     ("weir", BELOW_THE_PROGRAM),
 ];

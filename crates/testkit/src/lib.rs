@@ -1,5 +1,6 @@
 //! What tests and benches of the workspace share: programs to probe, an independent count of calls, a strict checker of traces, loud skips;
-//! for packet filters, the installed libpcap, packets of each link type and random expressions; for capture files, a strict checker.
+//! for packet filters, the installed libpcap, packets of each link type and random expressions; for captures, a strict checker of their files, Wireshark's
+//! programs, and network namespaces.
 //!
 //! Development only: no crate that is shipped depends on it. A fault of a test's own set-up panics with the reason;
 //! what a machine lacks is a value (`Unavailable`), for the test to [`skip::skip`].

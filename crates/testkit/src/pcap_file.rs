@@ -86,6 +86,22 @@ fn words(file: &mut Vec<u8>, words: &[u32]) {
     file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
+/// The packets of `tests/packets/NAME`, a classic file of this machine's byte order and microseconds, and its link type.
+pub fn recorded(name: &str) -> (i32, Vec<Packet>) {
+    let path = crate::paths::root().join("tests/packets").join(name);
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    assert_eq!(number(0), 0xa1b2_c3d4, "{name}");
+    let mut packets = Vec::new();
+    let mut at = 24;
+    while at < bytes.len() {
+        let (captured, wire_len) = (number(at + 8) as usize, number(at + 12));
+        packets.push(Packet { bytes: bytes[at + 16..at + 16 + captured].to_vec(), wire_len });
+        at += 16 + captured;
+    }
+    (number(20) as i32, packets)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

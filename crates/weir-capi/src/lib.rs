@@ -1,7 +1,7 @@
 //! libweir_bpf: the C interface of weir's eBPF machine. `include/weir/bpf.h` is its documentation.
 //!
 //! In: pointers of a C program. Out: the same calls of [`object`], which is safe Rust, with its errors as negative
-//! errno and words ([`error`]). This file turns pointers into slices and
+//! errno and words ([`error`]). This file, and [`pcap`] for packet filters ([`filter`]), turn pointers into slices and
 //! references, and back. What reads the data of a run is in `object`.
 //!
 //! Guaranteed: NULL where the header allows none is an error, not a fault; nothing unwinds into C.
@@ -15,12 +15,18 @@ mod error;
 
 mod object;
 
+mod filter;
+mod pcap;
+
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::path::Path;
 use std::ptr;
 
 use crate::error::{EINVAL, ENOENT, Error, Result};
 use crate::object::{Engine, MapNumber, Object, Program};
+
+pub use crate::filter::Filter;
+pub use crate::pcap::{PcapOptions, weir_pcap_classic, weir_pcap_compile, weir_pcap_free, weir_pcap_match};
 
 /// `struct weir_bpf_options`.
 #[derive(Debug)]

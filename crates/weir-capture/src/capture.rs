@@ -220,7 +220,7 @@ impl Take for Kept<'_> {
         let at = &mut self.interfaces[record.interface];
         let mut record = *record;
         let mut most = self.snaplen;
-        if let Some(filter) = &mut at.filter {
+        if let Some(filter) = at.filter.as_mut().filter(|_| !record.is_accepted) {
             let keep = filter.keep(&record);
             if keep == 0 {
                 at.rejected += 1;

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use weir_pcapng::{Event, Filter, Interface, Reader, Resolution, Statistics};
@@ -28,12 +28,21 @@ pub struct Files {
     open: Open,
 }
 
+/// What a file is read from.
+pub struct Input {
+    /// Its bytes. Once it has given the first 24, it may say that it has nothing yet ([`io::ErrorKind::WouldBlock`]).
+    pub bytes: Box<dyn Read>,
+    /// Readable when it has more, if it ever says that.
+    pub descriptor: Option<OwnedFd>,
+}
+
 /// Opens a file, or what a name like `-` stands for.
-pub type Open = Box<dyn FnMut(&Path) -> io::Result<Box<dyn Read>>>;
+pub type Open = Box<dyn FnMut(&Path) -> io::Result<Input>>;
 
 struct Current {
     path: PathBuf,
     reader: Reader<Box<dyn Read>>,
+    descriptor: Option<OwnedFd>,
     /// The number here of each interface of the section.
     interfaces: Vec<usize>,
     time: u64,
@@ -53,10 +62,11 @@ impl Files {
 
     fn open(&mut self) -> Result<bool, Error> {
         let Some(path) = self.left.pop_front() else { return Ok(false) };
-        let file = (self.open)(&path).map_err(|error| Error::Open { path: path.clone(), error })?;
-        match Reader::new(file) {
+        let input = (self.open)(&path).map_err(|error| Error::Open { path: path.clone(), error })?;
+        let descriptor = input.descriptor;
+        match Reader::new(input.bytes) {
             Ok(reader) => {
-                self.current = Some(Current { path, reader, interfaces: Vec::new(), time: 0 });
+                self.current = Some(Current { path, reader, descriptor, interfaces: Vec::new(), time: 0 });
                 Ok(true)
             }
             Err(error) => Err(Error::Read { path, error }),
@@ -71,8 +81,11 @@ impl Source for Files {
         }
         let Files { current: Some(current), counts, .. } = self else { return Ok(Drained::Ended) };
         for _ in 0..STEP_RECORDS {
-            let next = current.reader.next();
-            let event = next.map_err(|error| Error::Read { path: current.path.clone(), error })?;
+            let event = match current.reader.next() {
+                Ok(event) => event,
+                Err(error) if error.would_block() => return Ok(Drained::Idle),
+                Err(error) => return Err(Error::Read { path: current.path.clone(), error }),
+            };
             let Some(event) = event else {
                 self.current = None;
                 return Ok(Drained::More);
@@ -98,6 +111,7 @@ impl Source for Files {
                         queue: fields.queue(),
                         packet_id: fields.packet_id(),
                         drops: fields.drop_count().unwrap_or(0),
+                        is_accepted: false,
                         ifindex: 0,
                         more: (!fields.is_empty()).then_some(fields),
                     };
@@ -117,7 +131,8 @@ impl Source for Files {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
+        let descriptor = self.current.as_ref().and_then(|current| current.descriptor.as_ref());
+        descriptor.map(|descriptor| descriptor.as_fd()).into_iter().collect()
     }
 
     fn counts(&mut self) -> Result<Vec<Counts>, Error> {
@@ -146,5 +161,11 @@ fn rewritten(interface: &Interface, snaplen: u32, filter: Option<&String>) -> In
 impl std::fmt::Debug for Files {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Files").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Input {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("descriptor", &self.descriptor).finish_non_exhaustive()
     }
 }

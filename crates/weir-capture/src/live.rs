@@ -25,7 +25,7 @@ use std::time::Instant;
 use weir_pcapng::{Filter, Interface};
 
 use crate::error::Error;
-use crate::filter::Filters;
+use crate::filter::{Filters, Kernel};
 use crate::limits::{END_MS, INTERFACES_MAX, STEP_RECORDS};
 use crate::live::device::Device;
 use crate::live::socket::Socket;
@@ -44,10 +44,21 @@ pub struct Options {
     pub is_promiscuous: bool,
 }
 
+/// Who filters packets of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FilteredBy {
+    /// The kernel.
+    Kernel,
+    /// The kernel, and this process packets with a VLAN tag.
+    Both,
+    /// This process.
+    Process,
+}
+
 /// Interfaces that are captured together.
 pub struct Interfaces {
     sockets: Vec<Socket>,
-    descriptions: Vec<(Interface, Filtered)>,
+    descriptions: Vec<(Interface, Option<FilteredBy>)>,
     is_described: bool,
     /// When the end was asked for.
     stopped: Option<Instant>,
@@ -77,19 +88,23 @@ impl Interfaces {
             let device = Device::of(name)?;
             let link_type = device.link_type();
             let mut interface = Interface { snaplen: options.snaplen, ..device.described() };
-            let mut program = None;
+            let (mut program, mut by) = (None, None);
             if let Some((text, filters)) = filter {
                 interface.filter = Some(Filter::Text(text.to_owned()));
                 let error = |error| Error::Filter { link_type, error };
                 // The kernel sees no header that is made here.
-                program = match device.is_cooked() {
-                    true => None,
+                let kernel = match device.is_cooked() {
+                    true => Kernel::Not,
                     false => filters.kernel(link_type).map_err(error)?,
                 };
+                (program, by) = match kernel {
+                    Kernel::Decides(program) => (Some(program), Some(FilteredBy::Kernel)),
+                    Kernel::Sieves(program) => (Some(program), Some(FilteredBy::Both)),
+                    Kernel::Not => (None, Some(FilteredBy::Process)),
+                };
             }
-            let is_here = filter.is_some() && program.is_none();
-            sockets.push(Socket::open(&device, options, program.as_ref(), is_here)?);
-            descriptions.push((interface, if is_here { Filtered::No } else { Filtered::Yes }));
+            sockets.push(Socket::open(&device, options, program.as_ref(), by)?);
+            descriptions.push((interface, by));
         }
         // When all are ready: with several, the first does not have what the last has missed.
         for socket in &sockets {
@@ -98,9 +113,9 @@ impl Interfaces {
         Ok(Interfaces { sockets, descriptions, is_described: false, stopped: None, gone: None })
     }
 
-    /// What is said of each interface, and whether the kernel filters its packets.
-    pub fn interfaces(&self) -> impl Iterator<Item = (&Interface, Filtered)> {
-        self.descriptions.iter().map(|(interface, filtered)| (interface, *filtered))
+    /// What is said of each interface, and who filters its packets, if anybody does.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&Interface, Option<FilteredBy>)> {
+        self.descriptions.iter().map(|(interface, by)| (interface, *by))
     }
 
     /// The socket whose next record is the oldest.
@@ -138,8 +153,9 @@ impl Source for Interfaces {
     fn drain(&mut self, take: &mut dyn Take) -> Result<Drained, Error> {
         if !self.is_described {
             self.is_described = true;
-            for (interface, filtered) in &self.descriptions {
-                take.interface(interface, *filtered)?;
+            for (interface, by) in &self.descriptions {
+                let is_here = matches!(by, Some(FilteredBy::Both | FilteredBy::Process));
+                take.interface(interface, if is_here { Filtered::No } else { Filtered::Yes })?;
             }
         }
         let Some(mut index) = self.oldest() else { return self.at_rest() };

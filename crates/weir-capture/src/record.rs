@@ -23,6 +23,8 @@ pub struct Record<'a> {
     pub packet_id: Option<u64>,
     /// Packets that were lost between this one and the one before it at the same interface.
     pub drops: u64,
+    /// The source's filter has decided on it: it is not asked about here, whatever holds for its interface.
+    pub is_accepted: bool,
     /// The system's number of the interface, for filters; 0 where it has none.
     pub ifindex: u32,
     /// What a file that was read says of it: hashes, verdicts, who sent it, comments.
@@ -42,6 +44,7 @@ impl<'a> Record<'a> {
             queue: None,
             packet_id: None,
             drops: 0,
+            is_accepted: false,
             ifindex: 0,
             more: None,
         }

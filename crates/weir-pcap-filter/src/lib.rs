@@ -8,7 +8,9 @@
 //! - Every fault is a diagnostic at the exact text.
 //! - Hostile text gives errors, never a panic, deep recursion or unbounded work.
 //!
-//! Deliberately not here: files, sockets, machine code; names are asked of a [`Names`].
+//! Names are asked of a [`Names`], such as [`SystemNames`]: the system's databases, and its resolver.
+//!
+//! Deliberately not here: capture files, sockets, machine code.
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -24,6 +26,7 @@ pub mod ast;
 mod parser;
 
 mod names;
+mod system;
 
 mod link;
 
@@ -54,6 +57,7 @@ pub use crate::link::{LinkType, NAMES as LINK_TYPES};
 pub use crate::names::{Names, NoNames, Transport};
 pub use crate::parser::parse;
 pub use crate::protocol::Protocol;
+pub use crate::system::SystemNames;
 
 /// What an expression is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -137,14 +137,17 @@ impl Known {
     }
 
     fn decide(&self, graph: &Graph, test: Test) -> Option<Outcome> {
-        let holds = |left, right| match test.comparison.holds(left, right) {
-            true => Outcome::Yes,
-            false => Outcome::No,
-        };
         let constant = |value| graph.values.constant(value);
-        let right = constant(test.right);
-        if let (Some(left), Some(right)) = (constant(test.left), right) {
-            return Some(holds(left, right));
+        let holds = |left: u32| {
+            let holds = match graph.values.get(test.right) {
+                Value::Const(right) => test.comparison.holds(left, *right),
+                Value::Set(numbers) => numbers.binary_search(&left).is_ok(),
+                _ => return None,
+            };
+            Some(if holds { Outcome::Yes } else { Outcome::No })
+        };
+        if let Some(outcome) = constant(test.left).and_then(holds) {
+            return Some(outcome);
         }
         if reads(graph, test.left, true).max(reads(graph, test.right, true)) >= self.below {
             return Some(Outcome::Missing);
@@ -154,15 +157,11 @@ impl Known {
         if let Some((_, outcome)) = known.iter().find(|(known, _)| is_same(known)) {
             return Some(*outcome);
         }
-        let right = right?;
-        known.iter().find_map(|(known, outcome)| {
-            let number = constant(known.right)?;
-            match (known.comparison, outcome) {
-                // The value that was compared is.
-                (_, Outcome::Missing) => Some(Outcome::Missing),
-                (Comparison::Eq, Outcome::Yes) => Some(holds(number, right)),
-                _ => None,
-            }
+        known.iter().find_map(|(known, outcome)| match (graph.values.get(known.right), outcome) {
+            // The value that was compared is.
+            (Value::Const(_) | Value::Set(_), Outcome::Missing) => Some(Outcome::Missing),
+            (Value::Const(number), Outcome::Yes) if known.comparison == Comparison::Eq => holds(*number),
+            _ => None,
         })
     }
 

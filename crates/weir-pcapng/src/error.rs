@@ -48,6 +48,11 @@ impl Error {
         self.kind
     }
 
+    /// The input has nothing yet, and does not wait ([`io::ErrorKind::WouldBlock`]).
+    pub fn would_block(&self) -> bool {
+        self.cause.as_ref().is_some_and(|cause| cause.kind() == io::ErrorKind::WouldBlock)
+    }
+
     /// The text without the offset.
     pub fn reason(&self) -> &str {
         &self.reason

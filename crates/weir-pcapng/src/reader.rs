@@ -195,7 +195,8 @@ impl<R: Read> Reader<R> {
     /// The next event; `None` where the file ends after a whole block. If the file has grown since, there may be more afterwards.
     ///
     /// # Errors
-    /// What is wrong with the file, and where. Then there is nothing more.
+    /// What is wrong with the file, and where. Then there is nothing more, unless the input merely has nothing yet
+    /// ([`Error::would_block`]): then this may be asked again.
     #[expect(clippy::should_implement_trait, reason = "an iterator's items cannot be borrowed from it")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, Error> {
@@ -210,7 +211,7 @@ impl<R: Read> Reader<R> {
             Ok(Some(step)) => Ok(Some(self.event(step))),
             Ok(None) => Ok(None),
             Err(error) => {
-                self.has_failed = true;
+                self.has_failed = !error.would_block();
                 Err(error)
             }
         }

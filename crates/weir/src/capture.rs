@@ -27,7 +27,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, anyhow};
 use weir_capture::files::Files;
 use weir_capture::live::{self, Interfaces};
-use weir_capture::{Capture, Error, Filtered, Filters, Moment, Rotation, Save, Sink, Source};
+use weir_capture::{Capture, Error, Filters, Moment, Rotation, Save, Sink, Source};
 use weir_pcapng::Section;
 use weir_source::SourceFile;
 
@@ -38,7 +38,7 @@ use crate::capture::printer::Printer;
 use crate::capture::report::Reporter;
 use crate::capture::run::Signals;
 use crate::failure::Failure;
-use crate::pcap::names::SystemNames;
+use crate::pcap;
 
 /// A failure, and the filter that its spans are in.
 type Failed = (Failure, Option<SourceFile>);
@@ -95,7 +95,7 @@ impl Asked {
 }
 
 fn captured(args: &Args, asked: &Asked) -> Result<ExitCode, Failure> {
-    let names = SystemNames::open(&args.names)?;
+    let names = pcap::system_names(&args.names)?;
     let expression = asked.filter.as_deref().map(|text| Expression::new(text, args, &names));
     if let Some(expression) = &expression {
         // Syntax errors are reported before anything is opened.
@@ -146,9 +146,8 @@ fn source<'a>(
     };
     let filter = expression.map(|expression| (expression.text(), expression as &dyn Filters));
     let interfaces = Interfaces::open(&asked.interfaces, options, filter)?;
-    for (interface, filtered) in interfaces.interfaces() {
-        let name = interface.name.as_deref().unwrap_or_default();
-        reporter.begins(name, expression.map(|_| filtered == Filtered::Yes));
+    for (interface, by) in interfaces.interfaces() {
+        reporter.begins(interface.name.as_deref().unwrap_or_default(), by);
     }
     Ok(Box::new(interfaces))
 }

@@ -1,10 +1,8 @@
 //! `weir pcap`: packet filters by hand.
 //!
 //! In: an expression of pcap-filter(7) and what it is compiled for, a capture file ([`eval`]). Out: text on standard output.
-//! Names are looked up as the system has them ([`names`]). Everything a stage says comes from its crate; this only
+//! Names are looked up as the system has them ([`system_names`]). Everything a stage says comes from its crate; this only
 //! calls one after the other.
-
-pub(crate) mod names;
 
 pub(crate) mod engine;
 
@@ -18,14 +16,13 @@ use anyhow::{Context, anyhow};
 use weir_cbpf::text;
 use weir_ebpf::{Object, asm};
 use weir_pcap_filter::ir::ContextField;
-use weir_pcap_filter::{LINK_TYPES, LinkType, Options};
+use weir_pcap_filter::{LINK_TYPES, LinkType, Options, SystemNames};
 use weir_source::SourceFile;
 
 use crate::args::filter::Engine;
-use crate::args::pcap::{Compile, Expression, Given, Pcap, PcapCommand, Stage};
+use crate::args::pcap::{Compile, Expression, Given, Names, Pcap, PcapCommand, Stage};
 use crate::failure::Failure;
 use crate::pcap::engine::Ready;
-use crate::pcap::names::SystemNames;
 use crate::print::print;
 
 /// The name of the program that an expression becomes.
@@ -84,6 +81,25 @@ impl Asked<'_> {
     }
 }
 
+/// Where names are looked up.
+pub(crate) fn system_names(args: &Names) -> Result<SystemNames, Failure> {
+    let mut names = SystemNames::default();
+    let in_file = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: std::io::Error| Failure::Refused(anyhow!(error).context(format!("cannot read {path}")))
+    };
+    if let Some(path) = &args.hosts {
+        names = names.hosts(path).map_err(in_file(path))?;
+    }
+    if let Some(path) = &args.ethers {
+        names = names.ethers(path).map_err(in_file(path))?;
+    }
+    if let Some(path) = &args.networks {
+        names = names.networks(path).map_err(in_file(path))?;
+    }
+    Ok(names)
+}
+
 /// Whether capture files say all that the filter asks for.
 pub(crate) fn known_of_files(filter: &weir_pcap_filter::Filter) -> Result<(), Failure> {
     for (field, word) in [(ContextField::Ifindex, "ifindex"), (ContextField::Hash, "hash")] {
@@ -103,7 +119,7 @@ fn asked<'a>(given: &'a Given, expression: &Expression) -> Result<(SourceFile, A
             Some(path) => from_file(path)?,
             None => SourceFile { name: "<filter>".to_owned(), text: expression.words.join(" ") },
         };
-        Ok((source, Asked { given, names: SystemNames::open(&given.names)? }))
+        Ok((source, Asked { given, names: system_names(&given.names)? }))
     };
     asked().map_err(|failure| (failure, None))
 }

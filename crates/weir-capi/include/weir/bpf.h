@@ -135,6 +135,46 @@ int weir_bpf_map_next_key(const struct weir_bpf_object *object, int map, const v
  * read by this library yet; nor are those of a ring that overwrites (-EOPNOTSUPP). */
 long weir_bpf_ring_read(const struct weir_bpf_object *object, int map, void *record, size_t size);
 
+/* ---- packet filters ----
+ *
+ *     filter = weir_pcap_compile("tcp port 80", DLT_EN10MB, NULL);
+ *     if (weir_pcap_match(filter, packet, captured, on_the_wire))
+ *             ...
+ *
+ * Expressions are those of pcap-filter(7), compiled to machine code. Names of hosts, ports, protocols and networks are looked
+ * up as libpcap does: in the system's databases, and by its resolver. */
+
+struct weir_pcap_filter;
+
+/* Whose meaning expressions have: libpcap's, or that in which vlan and its like bind what they are joined with by `and`, `or`
+ * and `not` behave as in logic, and IPv6's extension headers are seen through (docs/pcap.md). */
+enum weir_pcap_mode {
+	WEIR_PCAP_COMPAT = 0,
+	WEIR_PCAP_SCOPED = 1,
+};
+
+/* What a filter is compiled for; all zeros is right for most. */
+struct weir_pcap_options {
+	size_t size;          /* of this struct: sizeof(struct weir_pcap_options) */
+	uint32_t snaplen;     /* what a match returns; 0: 262144 */
+	uint32_t netmask;     /* of the network that packets come from, 0xffffff00 for 255.255.255.0; 0: not known */
+	int mode;             /* enum weir_pcap_mode */
+};
+
+/* Compiles `expression` ("" keeps every packet) for packets of a link type, a DLT_ value such as 1 (DLT_EN10MB). `options` may be
+ * NULL. NULL if it is refused: weir_bpf_error() says why, and at which byte of the expression. */
+struct weir_pcap_filter *weir_pcap_compile(const char *expression, int link_type, const struct weir_pcap_options *options);
+
+/* What is to be kept of a packet, in bytes, and 0 if nothing is: `captured` bytes of it are at `packet`, and it had `length` on
+ * the wire. */
+uint32_t weir_pcap_match(const struct weir_pcap_filter *filter, const void *packet, size_t captured, uint32_t length);
+
+/* The filter in classic BPF, as SO_ATTACH_FILTER takes it: up to `count` instructions (struct sock_filter, 8 bytes each) go to
+ * `instructions`. How many there are in all, or -E2BIG if classic BPF cannot say it. */
+long weir_pcap_classic(const struct weir_pcap_filter *filter, void *instructions, size_t count);
+
+void weir_pcap_free(struct weir_pcap_filter *filter);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,4 +3,5 @@
 //! Each test can run in a process of its own, and does in `cargo xtask test`.
 
 mod embed;
+mod filters;
 mod interface;

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::limits::{RING_BYTES_MAX, SNAPLEN_DEFAULT};
 use crate::live::device::Device;
 use crate::live::ring::{self, FRAME_HEAD, Ring, u16_at, u32_at};
-use crate::live::{Options, cooked, sys, tag};
+use crate::live::{FilteredBy, Options, cooked, sys, tag};
 use crate::record::Record;
 use crate::source::Counts;
 
@@ -45,6 +45,8 @@ pub(super) struct Socket {
     /// The number of the loopback interface, if that is captured, or all are.
     loopback: Option<u32>,
     has_hashes: bool,
+    /// Packets that have no tag were filtered by the kernel.
+    has_sieve: bool,
     /// Records that came out of the ring, and packets that the kernel has put in or dropped, since the beginning.
     given: u64,
     accepted: u64,
@@ -56,12 +58,13 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// A socket that receives nothing before [`Socket::bind`]. `is_filtered_here`: its packets are still to be filtered, and so not cut yet.
+    /// A socket that receives nothing before [`Socket::bind`]. `by`: who
+    /// filters its packets: what is still to be filtered is not cut.
     pub(super) fn open(
         device: &Device,
         options: Options,
         program: Option<&Program>,
-        is_filtered_here: bool,
+        by: Option<FilteredBy>,
     ) -> Result<Socket, Error> {
         let refused = |doing| move |error| Error::Interface { name: device.name.clone(), doing, error };
         let is_cooked = device.is_cooked();
@@ -74,7 +77,7 @@ impl Socket {
         let program = match program {
             Some(program) => program,
             None => {
-                all = keeps(if is_filtered_here { SNAPLEN_DEFAULT } else { options.snaplen });
+                all = keeps(if by == Some(FilteredBy::Process) { SNAPLEN_DEFAULT } else { options.snaplen });
                 &all
             }
         };
@@ -106,6 +109,7 @@ impl Socket {
             is_cooked,
             loopback,
             has_hashes,
+            has_sieve: by == Some(FilteredBy::Both),
             given: 0,
             accepted: 0,
             dropped: 0,
@@ -216,6 +220,7 @@ impl Socket {
         let mut record = of_frame(frame, self.is_cooked, self.has_hashes);
         record.interface = interface;
         record.drops = drops;
+        record.is_accepted &= self.has_sieve;
         Ok(Some(record))
     }
 }
@@ -261,6 +266,7 @@ fn of_frame(frame: &mut [u8], is_cooked: bool, has_hashes: bool) -> Record<'_> {
     let mut record = Record::new(0, time, wire_len, &frame[begin..end]);
     let flags = flags(address[10], status);
     record.flags = Some(flags);
+    record.is_accepted = tag.is_none();
     record.ifindex = u32_at(&address, 4);
     if has_hashes && flags.direction() == Direction::Inbound && u32_at(frame, 28) != 0 {
         record.hash = Some(Hash { algorithm: HashAlgorithm::Toeplitz, bytes: &frame[28..32] });

@@ -6,7 +6,9 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use weir_capture::{Classify, Counts, Drained, Error, Filtered, Filters, Flow, Moment, Record, Source, Take};
+use weir_capture::{
+    Classify, Counts, Drained, Error, Filtered, Filters, Flow, Kernel, Moment, Record, Source, Take,
+};
 use weir_pcapng::{Direction, Event, Hash, HashAlgorithm, Interface, PacketFlags, Reader, Statistics};
 
 /// Packets of two interfaces in turn, four of them in each step.
@@ -86,11 +88,8 @@ pub(crate) struct Every {
 }
 
 impl Filters for Every {
-    fn kernel(
-        &self,
-        _link_type: u16,
-    ) -> Result<Option<weir_cbpf::Program>, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(None)
+    fn kernel(&self, _link_type: u16) -> Result<Kernel, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(Kernel::Not)
     }
 
     fn user(&self, link_type: u16) -> Result<Box<dyn Classify>, Box<dyn std::error::Error + Send + Sync>> {

@@ -67,50 +67,62 @@ impl Lower<'_> {
                     Ok(vec![Alternative { any: vec![pred], layer: layer.clone() }])
                 }
             },
-            Expr::Or(parts) => {
-                let mut all = Vec::new();
-                let mut rest = parts.as_slice();
-                while let Some((part, others)) = rest.split_first() {
-                    self.offsets = layer.clone();
-                    if let Some((count, pred)) = self.run(rest, false) {
-                        or(
-                            &mut all,
-                            Alternative { any: vec![pred?], layer: self.offsets.clone().unused() },
-                            part,
-                        )?;
-                        rest = &rest[count..];
-                        continue;
-                    }
+            Expr::Or(parts) => self.one_of_parts(parts, layer),
+            Expr::And(parts) => self.all_parts(parts, layer),
+        }
+    }
+
+    fn one_of_parts(&mut self, parts: &[Expr], layer: &Offsets) -> Result<Vec<Alternative>, Diagnostic> {
+        let mut all = Vec::new();
+        let mut rest = parts;
+        while let Some((part, others)) = rest.split_first() {
+            self.offsets = layer.clone();
+            match self.run(rest, false) {
+                Some((count, pred)) => {
+                    or(&mut all, Alternative { any: vec![pred?], layer: layer.clone() }, part)?;
+                    rest = &rest[count..];
+                }
+                None => {
                     for alternative in self.alternatives(part, layer)? {
                         or(&mut all, alternative, part)?;
                     }
                     rest = others;
                 }
-                Ok(all)
-            }
-            Expr::And(parts) => {
-                let mut all = vec![Alternative { any: vec![Pred::And(Vec::new())], layer: layer.clone() }];
-                for part in parts {
-                    let mut next = Vec::new();
-                    for before in all {
-                        let parts = self.alternatives(part, &before.layer)?;
-                        let mut before = before.pred();
-                        let last = parts.len() - 1;
-                        for (at, part_of) in parts.into_iter().enumerate() {
-                            let before = match at == last {
-                                true => std::mem::replace(&mut before, Pred::And(Vec::new())),
-                                false => self.repeat(&before, part)?,
-                            };
-                            let layer = part_of.layer.clone();
-                            let new = Alternative { any: vec![and(before, part_of.pred())], layer };
-                            or(&mut next, new, part)?;
-                        }
-                    }
-                    all = next;
-                }
-                Ok(all)
             }
         }
+        Ok(all)
+    }
+
+    fn all_parts(&mut self, parts: &[Expr], layer: &Offsets) -> Result<Vec<Alternative>, Diagnostic> {
+        let mut all = vec![Alternative { any: vec![Pred::And(Vec::new())], layer: layer.clone() }];
+        let mut rest = parts;
+        while let Some(part) = rest.first() {
+            let mut next = Vec::new();
+            let mut taken = 1;
+            for before in all {
+                self.offsets = before.layer.clone();
+                let behind = match self.run(rest, true) {
+                    Some((count, pred)) => {
+                        taken = count;
+                        vec![Alternative { any: vec![pred?], layer: before.layer.clone() }]
+                    }
+                    None => self.alternatives(part, &before.layer)?,
+                };
+                let mut before = before.pred();
+                let last = behind.len() - 1;
+                for (at, behind) in behind.into_iter().enumerate() {
+                    let before = match at == last {
+                        true => std::mem::replace(&mut before, Pred::And(Vec::new())),
+                        false => self.repeat(&before, part)?,
+                    };
+                    let layer = behind.layer.clone();
+                    or(&mut next, Alternative { any: vec![and(before, behind.pred())], layer }, part)?;
+                }
+            }
+            all = next;
+            rest = &rest[taken..];
+        }
+        Ok(all)
     }
 
     /// The same tests for another layer.

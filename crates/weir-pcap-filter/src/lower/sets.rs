@@ -2,7 +2,7 @@
 //!
 //! A run becomes one term whose number may be any of a set, so that the work on an expression does not grow with the square of what is
 //! listed in it. libpcap's optimiser brings the tests of one value together; what it leaves is what the set gives, as long as nothing
-//! else in the expression tests these values ([`Sets`](super::Sets)).
+//! else in the expression tests these values ([`stand_alone`](crate::sets::stand_alone)).
 
 use weir_source::{Diagnostic, Span};
 
@@ -57,7 +57,11 @@ impl Lower<'_> {
             Kind::Port => self.ports_in(run.qualifiers, set),
             _ => self.network_in(run.qualifiers, set),
         };
-        let pred = if is_negated { pred.map(Pred::not) } else { pred };
+        let pred = match is_negated {
+            true if self.is_scoped() => pred.map(|pred| Pred::Fails(Box::new(pred))),
+            true => pred.map(Pred::not),
+            false => pred,
+        };
         Some((run.members.len(), pred))
     }
 }

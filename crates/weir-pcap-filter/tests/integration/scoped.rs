@@ -157,6 +157,111 @@ fn expressions_mean_what_their_trees_say() {
     assert!(kept * 20 > compared && kept < compared, "{kept} of {compared}");
 }
 
+/// Long lists become sets; with a part between them that changes nothing they do not.
+#[test]
+fn lists_mean_what_their_members_mean() {
+    let mut random = Source::new(46);
+    let addresses = testkit::packets::pools::IPV4.iter().map(|[a, b, c, d]| format!("{a}.{b}.{c}.{d}"));
+    let addresses: Vec<String> = addresses.chain((1..9).map(|at| format!("192.0.2.{at}"))).collect();
+    let ports: Vec<String> = ["80", "443", "22"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain((1_000..1_008).map(|at| format!("{at}")))
+        .collect();
+    let mut kept = 0;
+    for (of, members) in
+        [("host", &addresses), ("ip src", &addresses), ("port", &ports), ("tcp dst port", &ports)]
+    {
+        for (before, joint, idle) in [("", "or", "1 = 2"), ("not ", "and", "1 = 1")] {
+            for around in ["", "vlan and ", "(vlan or ip or ip6) and ", "geneve and ", "not vlan and "] {
+                let each: Vec<String> =
+                    members.iter().map(|member| format!("{before}{of} {member}")).collect();
+                let list = format!("{around}({})", each.join(&format!(" {joint} ")));
+                let apart = format!("{around}({})", each.join(&format!(" {joint} {idle} {joint} ")));
+                let [list, apart] = [&list, &apart].map(|text| scoped(1, text).expect(text));
+                for _ in 0..40 {
+                    let packet = packets::link(1).packet(&mut random);
+                    for packet in packets::cut(&packet).step_by(9).chain([packet.clone()]) {
+                        let [one, other] =
+                            [&list, &apart].map(|filter| filter.evaluate(&packet.bytes, packet.wire_len));
+                        assert_eq!(one, other, "{around}{before}{of} on {:02x?}", packet.bytes);
+                        kept += usize::from(one > 0);
+                    }
+                }
+                assert!(list.graph.to_string().contains("any of"), "{}", list.graph);
+            }
+        }
+    }
+    assert!(kept > 500, "{kept}");
+    for text in [
+        addresses.iter().map(|address| format!("not host {address}")).collect::<Vec<_>>().join(" and "),
+        format!("vlan and (port {})", ports.join(" or ")),
+    ] {
+        assert!(check(1, &text, 20, &mut random) > 20, "{text}");
+    }
+}
+
+/// An Ethernet frame with IPv6, extension headers of these kinds, and TCP to port 80 with SYN. A fragment header says `fragment`.
+fn with_extensions(kinds: &[u8], fragment: u16) -> Vec<u8> {
+    let next = |at: usize| kinds.get(at).copied().unwrap_or(6);
+    let mut frame = [&[2; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, next(0), 64], &[1; 32]].concat();
+    for (at, kind) in kinds.iter().enumerate() {
+        let more = if *kind == 44 { 0 } else { at as u8 % 3 };
+        let bytes = if *kind == 51 { 4 * (usize::from(more) + 2) } else { 8 * (usize::from(more) + 1) };
+        let start = frame.len();
+        frame.extend([next(at + 1), more]);
+        frame.resize(start + bytes, 0);
+        if *kind == 44 {
+            frame[start + 2..start + 4].copy_from_slice(&fragment.to_be_bytes());
+        }
+    }
+    frame.extend([0x12, 0x34, 0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
+    frame
+}
+
+#[test]
+fn extension_headers_are_seen_through() {
+    const KINDS: [u8; 5] = [0, 43, 44, 51, 60];
+    let machines = |text: &str| {
+        let filter = scoped(1, text).expect(text);
+        let ready = Ready::of(&filter.program("filter").expect("fits")).expect("verified");
+        let classic =
+            weir_cbpf::check(&filter.classic().expect("fits"), Machine::Userland).expect("a program");
+        (text.to_owned(), filter, ready, classic)
+    };
+    let filters =
+        ["tcp", "tcp port 80", "tcp[13] & 2 != 0", "ip6 proto 60", "udp or src port 80", "ip6 protochain 6"];
+    let filters = filters.map(machines);
+    let check = |kinds: &[u8], fragment: u16, expected: [bool; 6]| {
+        let frame = with_extensions(kinds, fragment);
+        for ((text, filter, ready, classic), expected) in filters.iter().zip(expected) {
+            let length = frame.len() as u32;
+            let kept = filter.evaluate(&frame, length);
+            assert_eq!(kept > 0, expected, "{text} {kinds:?} {fragment:#x}");
+            for length in 0..=length {
+                let cut = &frame[..length as usize];
+                let kept = filter.evaluate(cut, length);
+                assert_eq!(ready.native(cut, length), kept, "{text} {kinds:?} of {length}");
+                let returned = weir_cbpf::run(classic, cut, length, None).unwrap_or(0);
+                assert_eq!(returned, kept, "classic: {text} {kinds:?} of {length}");
+            }
+        }
+    };
+    check(&[], 0, [true, true, true, false, false, true]);
+    for one in KINDS {
+        for other in KINDS {
+            let has_60 = one == 60 || other == 60;
+            check(&[one, other], 0x0001, [true, true, true, has_60, false, true]);
+        }
+        // What is after the header of a later fragment is no header.
+        check(&[one, 44], 0x0008, [one != 44, false, false, one == 60, false, one != 44]);
+        check(&[one, 43, 44], 0xfff8, [one != 44, false, false, one == 60, false, one != 44]);
+    }
+    check(&[0, 43, 60, 51, 44, 0, 43, 60], 0, [true, true, true, true, false, true]);
+    // One more than are followed.
+    check(&[0, 43, 0, 51, 44, 0, 43, 0, 60], 0, [false, false, false, false, false, false]);
+}
+
 /// What moves to other headers.
 fn moves(text: &str) -> bool {
     ["vlan", "mpls", "pppoes", "geneve", "vxlan", "lane"].iter().any(|word| text.contains(word))

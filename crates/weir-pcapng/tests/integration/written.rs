@@ -106,6 +106,45 @@ fn a_file_that_grows_is_read_on() {
     }
 }
 
+/// An input that has nothing before every other byte.
+struct Hesitant<'a> {
+    file: &'a [u8],
+    has_any: bool,
+}
+
+impl Read for Hesitant<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.has_any = !self.has_any;
+        if !self.has_any {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let most = buffer.len().min(1);
+        self.file.read(&mut buffer[..most])
+    }
+}
+
+#[test]
+fn an_input_that_has_nothing_yet_is_asked_again() {
+    for file in [pcap_file::classic(1, &packets()), pcap_file::pcapng(1, &packets())] {
+        // A reader begins with the head of the file.
+        let (head, rest) = file.split_at(24);
+        let mut reader = Reader::new(head.chain(Hesitant { file: rest, has_any: false })).unwrap();
+        let mut read = 0;
+        loop {
+            match reader.next() {
+                Ok(Some(Event::Packet(packet))) => {
+                    assert_eq!(packet.bytes, packets()[read].bytes);
+                    read += 1;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => assert!(error.would_block(), "{error}"),
+            }
+        }
+        assert_eq!(read, packets().len());
+    }
+}
+
 /// A file of which only the bytes before `end` are there.
 struct Growing<'a> {
     file: &'a [u8],

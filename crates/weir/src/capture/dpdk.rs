@@ -14,7 +14,6 @@ use weir_pcap_filter::Mode;
 use weir_pcapng::{Filter, Hash, HashAlgorithm, Interface, PacketFlags, Speed};
 
 use crate::args::capture::Capture as Args;
-
 use crate::capture::filters::Expression;
 
 /// LIMIT: records that are given at once.

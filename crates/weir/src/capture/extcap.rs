@@ -12,7 +12,7 @@ use weir_pcap_filter::LinkType;
 use crate::args::capture::Capture as Args;
 use crate::capture::filters::Expression;
 use crate::failure::{Failure, Report as _};
-use crate::pcap::names::SystemNames;
+use crate::pcap;
 use crate::print::print;
 use weir_source::SourceFile;
 
@@ -74,7 +74,7 @@ arg {number=2}{call=--no-promiscuous-mode}{display=Without promiscuous mode}{typ
 
 /// What is wrong with a filter; nothing if it is right.
 fn fault(args: &Args, filter: &str) -> Result<String, Failure> {
-    let names = SystemNames::open(&args.names)?;
+    let names = pcap::system_names(&args.names)?;
     let interface = args.extcap.extcap_interface.as_deref().unwrap_or_default();
     let number = live::link_type(real_name(interface)).map_err(|error| super::failure(error, None))?;
     match Expression::new(filter, args, &names).compiled(LinkType::of_file(number)) {

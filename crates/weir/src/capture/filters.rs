@@ -1,23 +1,23 @@
 //! A filter's text → programs for the kernel and for this process.
 //!
-//! The kernel gets classic BPF, if it takes it. It does not get filters with `vlan`: tags are not in the bytes that it would look at, but are in those that are
-//! written. In this process a filter is native code; one that asks for the direction or the number of the interface, which no
+//! The kernel gets classic BPF, if it takes it. It takes VLAN tags out of packets, so that a filter would not see them there, and would see another type: it keeps packets that
+//! had one, and the filter is asked about these here, on the bytes that are written. Compatible filters without `vlan` decide in the kernel, without tags, as tcpdump's do. In this process a filter is native code; one that asks for the direction or the number of the interface, which no
 //! byte of a packet says, gets them beside the bytes; a compatible one runs in the interpreter of classic BPF for that.
 
 use std::cell::RefCell;
 use std::fmt;
 
-use weir_capture::{Classify, Filters, Record};
-use weir_cbpf::{Machine, Metadata, Program};
+use weir_capture::{Classify, Filters, Kernel, Record, SNAPLEN_DEFAULT};
+use weir_cbpf::insn::{class, jmp, mode, size};
+use weir_cbpf::{Insn, Machine, Metadata, Program, ancillary};
 use weir_pcap_filter::ast::{Expr, Term};
-use weir_pcap_filter::{Facts, Filter, LinkType, Mode, Options};
+use weir_pcap_filter::{Facts, Filter, LinkType, Mode, Options, SystemNames};
 
 use crate::args::capture::Capture as Args;
 use crate::args::filter::Engine;
 use crate::failure::Failure;
 use crate::pcap;
 use crate::pcap::engine::Ready;
-use crate::pcap::names::SystemNames;
 use crate::pcap::refused;
 
 /// An expression of pcap-filter(7).
@@ -101,7 +101,7 @@ impl<'a> Expression<'a> {
 }
 
 impl Filters for &Expression<'_> {
-    fn kernel(&self, link_type: u16) -> Result<Option<Program>, Refused> {
+    fn kernel(&self, link_type: u16) -> Result<Kernel, Refused> {
         (**self).kernel(link_type)
     }
 
@@ -111,13 +111,22 @@ impl Filters for &Expression<'_> {
 }
 
 impl Filters for Expression<'_> {
-    fn kernel(&self, link_type: u16) -> Result<Option<Program>, Refused> {
-        let filter = self.keep(self.compiled(LinkType::of_file(link_type)))?;
-        if self.mentions(|term| matches!(term, Term::Vlan(_))) {
-            return Ok(None);
+    fn kernel(&self, link_type: u16) -> Result<Kernel, Refused> {
+        let mut filter = self.keep(self.compiled(LinkType::of_file(link_type)))?;
+        let is_sieve = self.mode == Mode::Scoped || self.mentions(|term| matches!(term, Term::Vlan(_)));
+        let mut insns = Vec::new();
+        if is_sieve {
+            filter.snaplen = SNAPLEN_DEFAULT;
+            insns.extend(KEEPS_TAGGED);
         }
         // What is too long for the kernel, or has a loop, is evaluated here.
-        Ok(filter.classic().ok().and_then(|insns| weir_cbpf::check(&insns, Machine::Kernel).ok()))
+        let Ok(program) = filter.classic() else { return Ok(Kernel::Not) };
+        insns.extend(program);
+        Ok(match weir_cbpf::check(&insns, Machine::Kernel) {
+            Ok(program) if is_sieve => Kernel::Sieves(program),
+            Ok(program) => Kernel::Decides(program),
+            Err(_) => Kernel::Not,
+        })
     }
 
     fn user(&self, link_type: u16) -> Result<Box<dyn Classify>, Refused> {
@@ -128,6 +137,13 @@ impl Filters for Expression<'_> {
         })
     }
 }
+
+/// Keeps packets out of which the kernel has taken a tag (SKF_AD_VLAN_TAG_PRESENT), and goes on with others.
+const KEEPS_TAGGED: [Insn; 3] = [
+    Insn { code: class::LD | size::W | mode::ABS, jt: 0, jf: 0, k: ancillary::BASE + 48 },
+    Insn { code: class::JMP | jmp::JEQ, jt: 1, jf: 0, k: 0 },
+    Insn { code: class::RET, jt: 0, jf: 0, k: SNAPLEN_DEFAULT },
+];
 
 impl fmt::Debug for Expression<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use weir_capture::Tally;
+use weir_capture::live::FilteredBy;
 use weir_source::printable;
 
 use crate::print::{tell, tell_text};
@@ -24,19 +25,20 @@ impl Reporter {
         Reporter { is_quiet, is_asked, is_terminal, has_line: false, in_kernel: Vec::new() }
     }
 
-    /// An interface is captured. `in_kernel`: where its packets are filtered, if they are.
-    pub(super) fn begins(&mut self, name: &str, in_kernel: Option<bool>) {
-        if in_kernel == Some(true) {
+    /// An interface is captured. `by`: who filters its packets, if anybody does.
+    pub(super) fn begins(&mut self, name: &str, by: Option<FilteredBy>) {
+        if matches!(by, Some(FilteredBy::Kernel | FilteredBy::Both)) {
             self.in_kernel.push(name.to_owned());
         }
         if self.is_asked {
             tell!(
                 "weir: {}: {}",
                 printable(name),
-                match in_kernel {
+                match by {
                     None => "no filter",
-                    Some(true) => "the kernel filters",
-                    Some(false) => "weir filters (the kernel cannot, or would see other bytes)",
+                    Some(FilteredBy::Kernel) => "the kernel filters",
+                    Some(FilteredBy::Both) => "the kernel filters, and weir packets with a VLAN tag",
+                    Some(FilteredBy::Process) => "weir filters (the kernel cannot)",
                 }
             );
         }
@@ -74,14 +76,15 @@ impl Reporter {
 
     fn counts(&self, tally: &Tally) -> String {
         let captured = format!("{}: {} captured", printable(&tally.name), tally.kept);
-        let filtered = match tally.rejected {
-            Some(rejected) => format!(", {rejected} filtered"),
-            None if let (Some(received), Some(accepted)) = (tally.counts.received, tally.counts.accepted) => {
+        let filtered = match (tally.rejected, tally.counts.received, tally.counts.accepted) {
+            // The source filters, and counts.
+            (None, Some(received), Some(accepted)) => {
                 format!(", {} filtered", received.saturating_sub(accepted))
             }
             // The kernel does not count what a filter rejects.
-            None if self.in_kernel.contains(&tally.name) => ", the kernel filtered".to_owned(),
-            None => String::new(),
+            _ if self.in_kernel.contains(&tally.name) => ", the kernel filtered".to_owned(),
+            (Some(rejected), ..) => format!(", {rejected} filtered"),
+            _ => String::new(),
         };
         format!("{captured}{filtered}, {} dropped", tally.dropped())
     }

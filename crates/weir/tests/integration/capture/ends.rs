@@ -11,7 +11,10 @@ use testkit::pcapng::{self, Rules};
 use testkit::skip::skip;
 use testkit::wait;
 
-use super::{LIMIT, OURS, Running, WEIR, contents, count, folder, frame, namespace, number, said};
+use super::{
+    LIMIT, OURS, Running, WEIR, contents, contents_of, count, folder, frame, namespace, number, said,
+    whole_blocks,
+};
 
 /// A file that passes the checker, with the numbers of its packets from 0 on without a gap.
 #[track_caller]
@@ -44,7 +47,8 @@ fn a_signal_ends_it_with_all_that_the_kernel_had_accepted() {
 fn a_signal_ends_it_while_packets_keep_coming() {
     let Some(namespace) = namespace() else { return };
     let path = folder("load").join("file.pcapng");
-    let running = Running::start(&namespace, &["-i", "v1", "-f", OURS, "-s", "60"], &path);
+    let running =
+        Running::start(&namespace, &["-i", "v1", "--mode", "compat", "-f", OURS, "-s", "60"], &path);
     let sender = namespace.sender("v0").unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -107,6 +111,33 @@ fn one_that_is_killed_has_lost_no_packet_of_more_than_a_second_before() {
     running.signal(Signal::SIGKILL);
     assert_eq!(running.output().status.code(), None);
     assert_eq!(is_whole(&path), 100);
+}
+
+#[test]
+fn one_that_is_killed_while_packets_keep_coming_leaves_whole_blocks() {
+    let Some(namespace) = namespace() else { return };
+    let path = folder("killed-busy").join("file.pcapng");
+    let running = Running::start(&namespace, &["-i", "v1", "-f", OURS], &path);
+    let sender = namespace.sender("v0").unwrap();
+    let mut next = 0;
+    let has_begun = wait::until(LIMIT, || {
+        (0..500).for_each(|at| sender.send(&frame(next + at, 700, None)).unwrap());
+        next += 500;
+        path.metadata().is_ok_and(|of| of.len() > 2 << 20)
+    });
+    running.signal(Signal::SIGKILL);
+    running.output();
+    assert!(has_begun);
+    let file = std::fs::read(&path).unwrap();
+    let whole = whole_blocks(&file);
+    assert!(file.len() - whole.len() < 1000, "less than a block is after them");
+    pcapng::assert_holds(whole, Rules { is_monotone: true });
+    // What the kernel drops on a busy machine is said.
+    let mut expected = 0;
+    for packet in contents_of(whole).packets {
+        assert_eq!(u64::from(number(&packet.bytes)), expected + packet.drops);
+        expected = u64::from(number(&packet.bytes)) + 1;
+    }
 }
 
 #[test]

@@ -11,7 +11,9 @@ use testkit::skip::skip;
 use testkit::{wait, wireshark};
 use weir_pcapng::{Direction, Reception};
 
-use super::{LIMIT, OURS, Running, contents, count, folder, frame, namespace, number, text};
+use super::{
+    LIMIT, OURS, Running, contents, contents_of, count, folder, frame, namespace, number, text, whole_blocks,
+};
 
 const MONOTONE: Rules = Rules { is_monotone: true };
 
@@ -103,7 +105,8 @@ fn what_the_kernel_drops_is_counted_and_said_with_the_next_packet() {
     let Some(namespace) = namespace() else { return };
     let path = folder("drops").join("file.pcapng");
     // Two blocks of 1 MiB are the least.
-    let running = Running::start(&namespace, &["-i", "v1", "-f", OURS, "-B", "4K"], &path);
+    let running =
+        Running::start(&namespace, &["-i", "v1", "--mode", "compat", "-f", OURS, "-B", "4K"], &path);
     let sender = namespace.sender("v0").unwrap();
     running.signal(Signal::SIGSTOP);
     const BURST: u32 = 4_000;
@@ -115,7 +118,7 @@ fn what_the_kernel_drops_is_counted_and_said_with_the_next_packet() {
     let end = wait::until(LIMIT, || {
         (0..100).for_each(|at| sender.send(&frame(sent + at, 1400, None)).unwrap());
         sent += 100;
-        let packets = contents_so_far(&path);
+        let packets = contents_of(whole_blocks(&std::fs::read(&path).unwrap())).packets;
         packets.last().is_some_and(|last| number(&last.bytes) > BURST)
     });
     assert!(end, "no packet comes after the gap");
@@ -141,27 +144,12 @@ fn what_the_kernel_drops_is_counted_and_said_with_the_next_packet() {
     assert_eq!(said + u64::from(sent - next), dropped);
 }
 
-fn contents_so_far(path: &std::path::Path) -> Vec<super::Packet> {
-    let file = std::fs::read(path).unwrap_or_default();
-    let mut end = file.len();
-    // Up to the last whole block.
-    let mut at = 0;
-    while let Some(length) = file.get(at + 4..at + 8) {
-        let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
-        if at + length > file.len() {
-            break;
-        }
-        at += length;
-        end = at;
-    }
-    if at == 0 { Vec::new() } else { super::contents_of(&file[..end]).packets }
-}
-
 /// Captures at interfaces while six frames are sent at `v0`, every other with tag 5: the numbers that are kept, and what is said.
-fn kept(interfaces: &str, filter: &str) -> Option<(Vec<(usize, u32)>, String)> {
+fn kept(interfaces: &str, mode: &str, filter: &str) -> Option<(Vec<(usize, u32)>, String)> {
     let namespace = namespace()?;
     let path = folder("kept").join("file.pcapng");
-    let running = Running::start(&namespace, &["-i", interfaces, "-f", filter, "--stats"], &path);
+    let running =
+        Running::start(&namespace, &["-i", interfaces, "--mode", mode, "-f", filter, "--stats"], &path);
     let sender = namespace.sender("v0").unwrap();
     for number in 0..6 {
         sender.send(&frame(number, 60, (number % 2 == 1).then_some(5))).unwrap();
@@ -176,52 +164,52 @@ fn kept(interfaces: &str, filter: &str) -> Option<(Vec<(usize, u32)>, String)> {
 }
 
 #[track_caller]
-fn keeps(interfaces: &str, filter: &str, expected: &[(usize, u32)], said: &str) {
-    let Some((mut packets, message)) = kept(interfaces, filter) else { return };
+fn keeps(interfaces: &str, mode: &str, filter: &str, expected: &[(usize, u32)], said: &str) {
+    let Some((mut packets, message)) = kept(interfaces, mode, filter) else { return };
     packets.sort_unstable();
     assert_eq!(packets, expected, "{filter}: {message}");
     assert!(message.contains(said), "{filter}: {message}");
 }
 
+const ALL: [(usize, u32); 6] = [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5)];
+const TAGGED: [(usize, u32); 3] = [(0, 1), (0, 3), (0, 5)];
+const UNTAGGED: [(usize, u32); 3] = [(0, 0), (0, 2), (0, 4)];
+
 #[test]
-fn filters_run_in_the_kernel() {
-    keeps(
-        "v1",
-        "ether proto 0x88b5",
-        &[0, 1, 2, 3, 4, 5].map(|number| (0, number)),
-        "v1: the kernel filters",
-    );
-    keeps("v1", "ether[17] = 2", &[(0, 2)], "1 captured, the kernel filtered, 0 dropped");
+fn compatible_filters_run_in_the_kernel_without_tags() {
+    keeps("v1", "compat", "ether proto 0x88b5", &ALL, "v1: the kernel filters\n");
+    keeps("v1", "compat", "ether[17] = 2", &[(0, 2)], "1 captured, the kernel filtered, 0 dropped");
 }
 
 #[test]
-fn filters_with_vlan_run_here_on_the_packets_that_are_written() {
-    keeps("v1", "vlan 5 and ether proto 0x88b5", &[1, 3, 5].map(|number| (0, number)), "v1: weir filters");
-    keeps(
-        "v1",
-        "not vlan and ether host 2:0:0:0:0:2",
-        &[0, 2, 4].map(|number| (0, number)),
-        "3 captured, 3 filtered",
-    );
-    keeps("v1", "vlan and inbound", &[1, 3, 5].map(|number| (0, number)), "v1: weir filters");
-    keeps("v1", "vlan and outbound", &[], "0 captured");
+fn scoped_filters_run_in_the_kernel_and_here_for_packets_with_tags() {
+    const BOTH: &str = "v1: the kernel filters, and weir packets with a VLAN tag\n";
+    keeps("v1", "scoped", "ether proto 0x88b5", &UNTAGGED, BOTH);
+    keeps("v1", "scoped", "ether[17] = 2", &[(0, 2)], "1 captured, the kernel filtered, 0 dropped");
+    keeps("v1", "scoped", "vlan 5", &TAGGED, BOTH);
+    keeps("v1", "scoped", "vlan 5 and ether proto 0x88b5", &TAGGED, BOTH);
+    keeps("v1", "scoped", "vlan 6", &[], BOTH);
+}
+
+#[test]
+fn filters_with_vlan_are_about_the_packets_that_are_written() {
+    const BOTH: &str = "v1: the kernel filters, and weir packets with a VLAN tag\n";
+    keeps("v1", "compat", "vlan 5 and ether proto 0x88b5", &TAGGED, BOTH);
+    keeps("v1", "compat", "not vlan and ether host 2:0:0:0:0:2", &UNTAGGED, BOTH);
+    keeps("v1", "compat", "vlan and inbound", &TAGGED, BOTH);
+    keeps("v1", "compat", "vlan and outbound", &[], "0 captured");
 }
 
 #[test]
 fn directions_are_the_kernel_s() {
     let ours = "ether host 2:0:0:0:0:2 and";
-    keeps(
-        "v0,v1",
-        &format!("{ours} inbound"),
-        &[0, 1, 2, 3, 4, 5].map(|number| (1, number)),
-        "v1: the kernel filters",
-    );
-    keeps(
-        "v0,v1",
-        &format!("{ours} outbound"),
-        &[0, 1, 2, 3, 4, 5].map(|number| (0, number)),
-        "v0: the kernel filters",
-    );
+    for (mode, by) in [
+        ("compat", "v1: the kernel filters\n"),
+        ("scoped", "v1: the kernel filters, and weir packets with a VLAN tag\n"),
+    ] {
+        keeps("v0,v1", mode, &format!("{ours} inbound"), &ALL.map(|(_, number)| (1, number)), by);
+        keeps("v0,v1", mode, &format!("{ours} outbound"), &ALL, by);
+    }
 }
 
 #[test]
@@ -229,7 +217,7 @@ fn a_filter_that_is_too_long_for_the_kernel_runs_here() {
     let hosts: Vec<String> =
         (0..1_100).map(|host| format!("ether host 2:1:0:0:{:x}:{:x}", host >> 8, host & 255)).collect();
     let filter = format!("{} or ether host 2:0:0:0:0:2", hosts.join(" or "));
-    keeps("v1", &filter, &[0, 1, 2, 3, 4, 5].map(|number| (0, number)), "v1: weir filters");
+    keeps("v1", "compat", &filter, &ALL, "v1: weir filters (the kernel cannot)\n");
 }
 
 #[test]
@@ -275,7 +263,7 @@ fn a_packet_on_the_loopback_interface_is_captured_once() {
 #[test]
 fn packets_are_cut_to_the_snapshot_length_after_the_filter_has_seen_them() {
     let Some(namespace) = namespace() else { return };
-    for filter in ["ether[100] = 9", "not vlan and ether[100] = 9"] {
+    for filter in ["ether[100] = 9", "not vlan and inbound and ether[100] = 9"] {
         let path = folder("snaplen").join("file.pcapng");
         let running = Running::start(&namespace, &["-i", "v1", "-f", filter, "-s", "20"], &path);
         let sender = namespace.sender("v0").unwrap();
@@ -286,6 +274,32 @@ fn packets_are_cut_to_the_snapshot_length_after_the_filter_has_seen_them() {
         assert_eq!((contents.packets[0].bytes.len(), contents.packets[0].wire_len), (20, 200));
         pcapng::assert_holds(&std::fs::read(&path).unwrap(), MONOTONE);
     }
+}
+
+#[test]
+fn counts_are_said_every_second_without_anything_written() {
+    let Some(namespace) = namespace() else { return };
+    let mut command = namespace.command(super::WEIR);
+    command.args(["capture", "-i", "v0,v1", "-f", "ether proto 0x88b5 and inbound", "--stats"]);
+    let mut running = Running::of(command);
+    let mut said = BufReader::new(running.child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().unwrap(), "weir: v0: the kernel filters, and weir packets with a VLAN tag");
+    assert_eq!(said.next().unwrap(), "weir: v1: the kernel filters, and weir packets with a VLAN tag");
+    let sender = namespace.sender("v0").unwrap();
+    (0..4).for_each(|number| sender.send(&frame(number, 60, None)).unwrap());
+    let both = "weir: v0: 0 captured, the kernel filtered, 0 dropped; v1: 4 captured, the kernel filtered, 0 dropped";
+    assert!(said.any(|line| line == both), "each second, until they have come");
+    running.signal(Signal::SIGINT);
+    let last: Vec<String> = said.filter(|line| !line.contains("; ")).collect();
+    assert_eq!(
+        last,
+        both.strip_prefix("weir: ")
+            .unwrap()
+            .split("; ")
+            .map(|part| format!("weir: {part}"))
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(running.output().status.code(), Some(0));
 }
 
 #[test]

@@ -161,6 +161,19 @@ fn contents_of(file: &[u8]) -> Contents {
     contents
 }
 
+/// A file up to the end of its last whole block.
+fn whole_blocks(file: &[u8]) -> &[u8] {
+    let mut end = 0;
+    while let Some(length) = file.get(end + 4..end + 8) {
+        let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        if end + length > file.len() {
+            break;
+        }
+        end += length;
+    }
+    &file[..end]
+}
+
 /// How many whole packets a file has so far.
 fn count(path: &Path) -> usize {
     let Ok(file) = std::fs::read(path) else { return 0 };

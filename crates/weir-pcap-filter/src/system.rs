@@ -6,17 +6,15 @@
 
 use std::cell::OnceCell;
 use std::fs;
+use std::io;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::Path;
 
-use anyhow::Context;
-use weir_pcap_filter::{Names, Transport};
-
-use crate::args::pcap;
-use crate::failure::Failure;
+use crate::{Names, Transport};
 
 /// What the system knows by name.
-pub(crate) struct SystemNames {
+#[derive(Debug)]
+pub struct SystemNames {
     /// None: the resolver is asked.
     hosts: Option<Table<IpAddr>>,
     ethers: Lazy<[u8; 6]>,
@@ -25,18 +23,44 @@ pub(crate) struct SystemNames {
     protocols: Lazy<u8>,
 }
 
+impl Default for SystemNames {
+    fn default() -> SystemNames {
+        SystemNames {
+            hosts: None,
+            ethers: Lazy::of("/etc/ethers", ether_line),
+            networks: Lazy::of("/etc/networks", network_line),
+            services: Lazy::of("/etc/services", service_line),
+            protocols: Lazy::of("/etc/protocols", protocol_line),
+        }
+    }
+}
+
 impl SystemNames {
+    /// Looks for names of hosts in this file alone, and asks no resolver.
+    ///
     /// # Errors
-    /// If a file that was named cannot be read.
-    pub(crate) fn open(args: &pcap::Names) -> Result<SystemNames, Failure> {
-        let hosts = args.hosts.as_deref().map(|path| Ok::<_, Failure>(Table::parse(&text(path)?, host_line)));
-        Ok(SystemNames {
-            hosts: hosts.transpose()?,
-            ethers: Lazy::of(args.ethers.as_deref(), "/etc/ethers", ether_line)?,
-            networks: Lazy::of(args.networks.as_deref(), "/etc/networks", network_line)?,
-            services: Lazy::of(None, "/etc/services", service_line)?,
-            protocols: Lazy::of(None, "/etc/protocols", protocol_line)?,
-        })
+    /// The file cannot be read.
+    pub fn hosts(mut self, path: &Path) -> io::Result<SystemNames> {
+        self.hosts = Some(Table::parse(&text(path)?, host_line));
+        Ok(self)
+    }
+
+    /// Looks for names of hardware addresses in this file, not in `/etc/ethers`.
+    ///
+    /// # Errors
+    /// As of [`SystemNames::hosts`].
+    pub fn ethers(mut self, path: &Path) -> io::Result<SystemNames> {
+        self.ethers.read(path)?;
+        Ok(self)
+    }
+
+    /// Looks for names of networks in this file, not in `/etc/networks`.
+    ///
+    /// # Errors
+    /// As of [`SystemNames::hosts`].
+    pub fn networks(mut self, path: &Path) -> io::Result<SystemNames> {
+        self.networks.read(path)?;
+        Ok(self)
     }
 }
 
@@ -89,6 +113,7 @@ impl Names for SystemNames {
 }
 
 /// A file's entries, in its order.
+#[derive(Debug)]
 struct Table<T> {
     entries: Vec<(T, Vec<String>)>,
 }
@@ -112,6 +137,7 @@ impl<T> Table<T> {
 }
 
 /// A table that is read when it is needed.
+#[derive(Debug)]
 struct Lazy<T> {
     path: &'static str,
     line: Line<T>,
@@ -119,9 +145,13 @@ struct Lazy<T> {
 }
 
 impl<T> Lazy<T> {
-    fn of(given: Option<&Path>, default: &'static str, line: Line<T>) -> Result<Lazy<T>, Failure> {
-        let read = given.map(|path| Ok::<_, Failure>(Table::parse(&text(path)?, line).into()));
-        Ok(Lazy { path: default, line, table: read.transpose()?.unwrap_or_default() })
+    fn of(path: &'static str, line: Line<T>) -> Lazy<T> {
+        Lazy { path, line, table: OnceCell::new() }
+    }
+
+    fn read(&mut self, path: &Path) -> io::Result<()> {
+        self.table = OnceCell::from(Table::parse(&text(path)?, self.line));
+        Ok(())
     }
 
     fn table(&self) -> &Table<T> {
@@ -131,9 +161,8 @@ impl<T> Lazy<T> {
     }
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
-    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(Failure::Refused)
+fn text(path: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
 }
 
 fn owned(names: &[&str]) -> Vec<String> {
