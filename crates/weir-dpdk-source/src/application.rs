@@ -41,12 +41,16 @@ pub struct Port {
 const SOCKET: &str = "dpdk_telemetry.v2";
 
 impl Application {
-    /// The one that was started with this `--file-prefix` (`rte` by default), as root or as this user.
+    /// The one that was started with this `--file-prefix` (`rte` by default), as root or as this user; or, with a `/` in it, the one
+    /// with this telemetry socket.
     ///
     /// # Errors
     /// [`Error::NoApplication`] and those of the socket.
     pub fn find(prefix: &str) -> Result<Application, Error> {
-        let looked = places(prefix, env::var_os("XDG_RUNTIME_DIR"), Uid::current());
+        let looked = match prefix.contains('/') {
+            true => vec![PathBuf::from(prefix)],
+            false => places(prefix, env::var_os("XDG_RUNTIME_DIR"), Uid::current()),
+        };
         let Some(path) = looked.iter().find(|path| path.exists()) else {
             return Err(Error::NoApplication { prefix: prefix.to_owned(), looked });
         };

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// No socket of that prefix.
     #[error(
-        "no DPDK application with the file prefix {prefix:?} answers ({}): is it running, as a user whose files you may open, and \
+        "no DPDK application {prefix:?} answers ({}): is it running, as a user whose files you may open, and \
          not with --no-telemetry?",
         list(looked)
     )]

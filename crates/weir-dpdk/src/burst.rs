@@ -37,6 +37,8 @@ pub(crate) enum Keeps {
     All,
     /// How many bytes, says the program; none: the packet is not kept.
     Filtered(Arc<LocalProgram>),
+    /// The same of a program that asks for the queue or the direction.
+    Asking(Arc<LocalProgram>),
 }
 
 impl Active {
@@ -66,7 +68,11 @@ impl Active {
         let filtered = unsafe {
             match keeps {
                 Keeps::All => queue.look(packets, |_, _| u32::MAX),
+                // With fields that the compiler knows to be 0, half a nanosecond a packet is saved.
                 Keeps::Filtered(program) => {
+                    queue.look(packets, |bytes, wire| program.classify(bytes, wire, PacketFields::NONE))
+                }
+                Keeps::Asking(program) => {
                     queue.look(packets, |bytes, wire| program.classify(bytes, wire, fields))
                 }
             }
@@ -97,8 +103,6 @@ impl Queue<'_> {
             Direction::Rx => flag::RX_VLAN_STRIPPED | flag::RX_QINQ_STRIPPED,
             Direction::Tx => flag::TX_VLAN | flag::TX_QINQ,
         };
-        // What is before a packet's bytes, of all of them: they come by themselves while the first are looked at.
-        packets.iter().for_each(|packet| native::prefetch(packet.cast_const().cast()));
         for packet in packets.iter().take(PREFETCHED) {
             // SAFETY: the caller's promise.
             native::prefetch(unsafe { (**packet).data() });

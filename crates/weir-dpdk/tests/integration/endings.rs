@@ -36,7 +36,7 @@ fn an_application_that_preloads_it_is_captured_too() {
 fn captures_begin_and_end_under_full_load() {
     let mut fake = Fake::start();
     fake.go();
-    for round in 0..40 {
+    for round in 0..12 {
         let mut capture = fake.capture(&filtered(["tcp port 80", "udp", ""][round % 3]));
         wait_until("packets come", || capture.poll(&mut |_| true).unwrap().0 > 0);
         let (ended, _) = finish(&mut capture);

@@ -64,7 +64,7 @@ fn a_ring_of_random_bytes_is_read_to_an_end() {
         let words: Vec<u64> = (0..64)
             .map(|_| match random.below(3) {
                 0 => random.below(200) as u64,
-                1 => random.below(64) as u64 * 8 | (random.below(4) as u64) << 62,
+                1 => (random.below(64) as u64 * 8) | ((random.below(4) as u64) << 62),
                 _ => random.number(),
             })
             .collect();

@@ -10,11 +10,11 @@ use weir_capture::{Counts, Drained, Error, Filtered, Flow, Record, Source, Take}
 use weir_dpdk_source::{
     Application, Capture, Counters, Direction, Flags, Options, Packet, Port, Selection, State, limits,
 };
+use weir_pcap_filter::Mode;
 use weir_pcapng::{Filter, Hash, HashAlgorithm, Interface, PacketFlags, Speed};
 
 use crate::args::capture::Capture as Args;
 use crate::capture::filters::Expression;
-use weir_pcap_filter::Mode;
 
 /// LIMIT: records that are given at once.
 const RECORDS_MAX: u64 = 8192;

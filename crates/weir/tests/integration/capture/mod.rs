@@ -1,5 +1,6 @@
 //! `weir capture`: through the command line, on interfaces of a namespace of its own, and on files.
 
+mod dpdk;
 mod ends;
 mod extcap;
 mod files;
