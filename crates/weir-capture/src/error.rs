@@ -75,7 +75,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whoever read a pipe that was written to has gone.
+    /// The reader of a pipe that was written to has gone.
     pub fn is_reader_gone(&self) -> bool {
         matches!(self, Error::Write { error, .. } if error.kind() == io::ErrorKind::BrokenPipe)
     }

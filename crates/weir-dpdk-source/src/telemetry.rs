@@ -30,7 +30,7 @@ impl Telemetry {
         Ok((telemetry, hello))
     }
 
-    /// What a command, with its parameters behind a comma, is answered with.
+    /// What a command, with its parameters after a comma, is answered with.
     pub(crate) fn ask(&self, command: &str) -> Result<Value, Error> {
         let sent = send(self.socket.as_raw_fd(), command.as_bytes(), MsgFlags::MSG_NOSIGNAL);
         match sent {

@@ -229,7 +229,7 @@ fn flags(of: u64, direction: Direction) -> Flags {
         }
         Direction::Tx => {
             let is_cut = of & (flag::TX_TCP_SEG | flag::TX_UDP_SEG) != 0;
-            // Whoever has the hardware cut a packet has it compute the checksums too.
+            // An application that has the hardware cut a packet has it compute the checksums too.
             Flags::CHECKSUM_NOT_READY
                 .when(is_cut || of & flag::TX_L4_MASK != 0)
                 .with(Flags::SEGMENTED.when(is_cut))

@@ -104,7 +104,7 @@ impl Kept {
         self.taps.entry(spec).or_insert_with(|| Tap::leak(spec))
     }
 
-    /// A callback was removed. DPDK leaves its memory to whoever added it, and does not say when no thread reads it any more. Only one
+    /// A callback was removed. DPDK leaves its memory to the one that added it, and does not say when no thread reads it any more. Only one
     /// thread receives on a queue, so once it has come through a callback that was added later, it is out of those before: they are
     /// freed. Of queues that send nothing is known, and these stay, 32 bytes each.
     fn removed(&mut self, dpdk: &Dpdk, spec: RingSpec, callback: Callback, has_run: bool) {

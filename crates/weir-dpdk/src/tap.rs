@@ -46,7 +46,7 @@ impl Tap {
     pub(crate) fn take(&self) -> Option<Box<Active>> {
         let active = self.active.swap(ptr::null_mut(), Ordering::SeqCst);
         let began = Instant::now();
-        // Whoever comes after the swap has found nothing: either it set `is_busy` before we look, or it looks after our swap.
+        // A thread that comes after the swap finds nothing: either it set `is_busy` before we look, or it looks after our swap.
         while self.is_busy.load(Ordering::SeqCst) {
             if began.elapsed() > IN_FLIGHT_MAX {
                 return None;
@@ -71,7 +71,7 @@ impl Tap {
         }
         let active = self.active.load(Ordering::SeqCst);
         if !active.is_null() {
-            // SAFETY: whoever takes it away waits until `is_busy` is false; no other thread gets here meanwhile. The packets are the
+            // SAFETY: `take` waits until `is_busy` is false; no other thread gets here meanwhile. The packets are the
             // caller's promise.
             unsafe { (*active).burst(packets) };
         }

@@ -5,7 +5,7 @@
 use crate::limits::WHOLE_BYTES_MAX;
 use crate::mbuf::RteMbuf;
 
-/// Where tags are put back: behind the two addresses of an Ethernet header.
+/// Where tags are put back: after the two addresses of an Ethernet header.
 const TAGS_AT: usize = 12;
 const TAG_BYTES: usize = 4;
 const TPID_VLAN: u16 = 0x8100;

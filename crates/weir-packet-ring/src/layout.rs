@@ -69,7 +69,7 @@ impl Layout {
         Layout { rings, ring_bytes, program, program_insns, first_ring, bytes }
     }
 
-    /// The page of a ring; its bytes are behind that.
+    /// The page of a ring; its bytes are after that.
     pub(crate) fn ring(&self, index: usize) -> u64 {
         self.first_ring + index as u64 * (PAGE + self.ring_bytes)
     }

@@ -60,7 +60,7 @@ impl Reader {
         }
         drained.forget();
         let at = self.tail & (self.bytes - 1);
-        // A record that ends behind what is taken is completed by the next call: none goes over the end of the ring.
+        // A record that ends after what is taken is completed by the next call: none goes over the end of the ring.
         let taken = available.min(self.bytes - at).min(DRAINED_BYTES_MAX);
         self.mapping.copy_out(self.page + PAGE + at, taken, &mut drained.bytes);
         self.tail = self.tail.wrapping_add(taken);

@@ -1,6 +1,6 @@
 //! A segment: made by the reader's process, opened by the writers'.
 //!
-//! Whoever makes it seals its size and allocates its pages. Whoever opens it checks both, and every number of the header, and goes by
+//! Its maker seals its size and allocates its pages. Who opens it checks both, and every number of the header, and goes by
 //! its own copy from then on.
 
 use std::collections::BTreeSet;

@@ -61,13 +61,13 @@ impl Writer {
             return false;
         }
         if skipped > 0 {
-            // SAFETY: `at` is a multiple of 8 inside the ring, as every record's size is; nobody reads behind the head.
+            // SAFETY: `at` is a multiple of 8 inside the ring, as every record's size is; nobody reads beyond the head.
             unsafe { self.data.add(at as usize).cast::<u64>().write(skip(skipped)) };
         }
         let at = if skipped > 0 { 0 } else { at };
         let words = words_of(meta, captured.len(), std::mem::take(&mut self.dropped_since));
         // SAFETY: the record ends inside the ring: it fits before its end, or begins at 0 and is shorter than the ring. It is
-        // aligned, since all records are multiples of 8 bytes and the data begins with a page. Nobody reads behind the head.
+        // aligned, since all records are multiples of 8 bytes and the data begins with a page. Nobody reads beyond the head.
         unsafe {
             let record = self.data.add(at as usize);
             record.cast::<[u64; 5]>().write(words);

@@ -6,7 +6,7 @@ pub(super) const TAG: usize = 4;
 /// Bytes of the two addresses before it.
 const ADDRESSES: usize = 12;
 
-/// Moves the addresses of the Ethernet packet at `from` down by [`TAG`], and puts a tag behind them; where the packet begins then. `bytes` has room
+/// Moves the addresses of the Ethernet packet at `from` down by [`TAG`], and puts a tag after them; where the packet begins then. `bytes` has room
 /// before the packet. A packet without whole addresses stays as it is.
 pub(super) fn put_back(bytes: &mut [u8], from: usize, protocol: u16, tag: u16) -> usize {
     if bytes.len() < from + ADDRESSES || from < TAG {

@@ -1,4 +1,4 @@
-//! A source that yields what it is told to, and files that are written from it.
+//! A source that yields what it is given, and files that are written from it.
 
 use std::cell::RefCell;
 use std::io::{self, Write};

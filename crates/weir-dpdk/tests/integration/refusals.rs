@@ -1,4 +1,4 @@
-//! What is not done is refused with the reason, and leaves nothing behind.
+//! What is not done is refused with the reason, and nothing of it stays.
 
 use std::os::fd::AsRawFd as _;
 

@@ -9,7 +9,7 @@ use weir_packet_ring::{Drained, Segment};
 
 use crate::{meta, segment};
 
-/// Where the page of ring 0 is in a segment of one ring: behind one page of header.
+/// Where the page of ring 0 is in a segment of one ring: after one page of header.
 const PAGE: u64 = 4096;
 const HEAD: u64 = PAGE;
 const TAIL: u64 = PAGE + 128;

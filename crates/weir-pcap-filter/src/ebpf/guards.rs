@@ -88,7 +88,7 @@ fn reads_afresh(graph: &Graph, id: ValueId) -> u32 {
         Value::Binary { left, right, .. } => reads(graph, left).max(reads(graph, right)),
         Value::Negate(inner) => reads(graph, inner),
         Value::If { test, .. } => reads(graph, test.left).max(reads(graph, test.right)),
-        // Behind the IP header it checks by itself.
+        // After the IP header it checks by itself.
         Value::Upper(upper) => match upper.base {
             None => u32::try_from(upper.end()).ok().filter(|end| *end <= BYTES_MAX).unwrap_or(0),
             Some(base) => reads(graph, base),

@@ -21,7 +21,7 @@ impl Lower<'_> {
         if !self.is_scoped() {
             return self.relation_at(relation, left, right);
         }
-        // A packet has one transport header. It is asked behind each way that there may be to it.
+        // A packet has one transport header. It is asked after each way that there may be to it.
         let ways = ways_of(left) | ways_of(right);
         let mut any = Vec::new();
         for way in Way::ALL.into_iter().filter(|way| ways & (1 << *way as u8) != 0) {

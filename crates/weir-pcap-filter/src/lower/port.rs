@@ -195,7 +195,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Behind each way to a transport header. The protocols are asked first, the ports then, once.
+    /// After each way to a transport header. The protocols are asked first, the ports then, once.
     fn scoped_ports(
         &mut self,
         ports: Ports,
@@ -214,7 +214,7 @@ impl Lower<'_> {
         Ok(Pred::Or(any))
     }
 
-    /// UDP to a port, behind one way, in scoped expressions.
+    /// UDP to a port, after one way, in scoped expressions.
     pub(super) fn scoped_udp_to(&mut self, way: Way, port: u32) -> Lowering {
         let to = self.equal(way.base(), 2, Width::Half, port);
         Ok(self.transport_header(way, &[ip::UDP])?.and(to))

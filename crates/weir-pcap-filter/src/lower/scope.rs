@@ -101,7 +101,7 @@ impl Lower<'_> {
             let mut taken = 1;
             for before in all {
                 self.offsets = before.layer.clone();
-                let behind = match self.run(rest, true) {
+                let after = match self.run(rest, true) {
                     Some((count, pred)) => {
                         taken = count;
                         vec![Alternative { any: vec![pred?], layer: before.layer.clone() }]
@@ -109,14 +109,14 @@ impl Lower<'_> {
                     None => self.alternatives(part, &before.layer)?,
                 };
                 let mut before = before.pred();
-                let last = behind.len() - 1;
-                for (at, behind) in behind.into_iter().enumerate() {
+                let last = after.len() - 1;
+                for (at, after) in after.into_iter().enumerate() {
                     let before = match at == last {
                         true => std::mem::replace(&mut before, Pred::And(Vec::new())),
                         false => self.repeat(&before, part)?,
                     };
-                    let layer = behind.layer.clone();
-                    or(&mut next, Alternative { any: vec![and(before, behind.pred())], layer }, part)?;
+                    let layer = after.layer.clone();
+                    or(&mut next, Alternative { any: vec![and(before, after.pred())], layer }, part)?;
                 }
             }
             all = next;

@@ -1,4 +1,4 @@
-//! `geneve` and `vxlan` of scoped expressions: frames and packets inside of UDP, over either version of IP and behind extension headers.
+//! `geneve` and `vxlan` of scoped expressions: frames and packets inside of UDP, over either version of IP and after extension headers.
 
 use super::encapsulation::{GENEVE_PORT, TRANSPARENT_ETHERNET, VNI_MAX};
 use super::offsets::{Base, Offset, Offsets};

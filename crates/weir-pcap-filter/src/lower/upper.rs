@@ -1,7 +1,7 @@
 //! Transport headers of scoped expressions: after an IPv4 header, after an IPv6 header, and after a chain of extension headers.
 //!
 //! Most IPv6 packets have no extension header. So each test is made twice: at constant offsets, where the IPv6 header names the protocol,
-//! and else behind the chain, if there is one ([`Upper`]), which is followed once for all that is asked behind it.
+//! and else after the chain, if there is one ([`Upper`]), which is followed once for all that is asked after it.
 
 use super::offsets::{Base, Offset};
 use super::{Lower, Lowering};

@@ -42,7 +42,7 @@ impl Ready {
     }
 
     /// Native, on a packet whose context says more.
-    pub(crate) fn told(&self, packet: &[u8], wire_bytes: u32, facts: &Facts) -> u32 {
+    pub(crate) fn knowing(&self, packet: &[u8], wire_bytes: u32, facts: &Facts) -> u32 {
         let mut fields = PacketFields::default();
         for (name, value) in [
             ("pkt_type", facts.packet_type),

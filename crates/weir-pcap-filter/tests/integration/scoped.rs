@@ -428,7 +428,7 @@ fn a_packets_context_is_asked() {
         let ready = Ready::of(&filter.program("filter").expect("fits")).expect("verified");
         for (facts, expected) in [facts, received, unknown].iter().zip(expected) {
             assert_eq!(filter.evaluate_with(&[0; 60], 60, facts) > 0, expected, "{text} {facts:?}");
-            assert_eq!(ready.told(&[0; 60], 60, facts) > 0, expected, "{text} {facts:?}");
+            assert_eq!(ready.knowing(&[0; 60], 60, facts) > 0, expected, "{text} {facts:?}");
         }
     };
     check("outbound", [true, false, false]);

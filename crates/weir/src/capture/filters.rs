@@ -45,7 +45,7 @@ impl<'a> Expression<'a> {
         self.text
     }
 
-    /// The failure behind an error of [`Filters`], once.
+    /// The failure that an error of [`Filters`] stands for, once.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.failure.borrow_mut().take()
     }

@@ -53,7 +53,7 @@ impl Ready {
         Ok(Ready { engine, asks_context })
     }
 
-    /// [`Ready::run`] is to be told what the file says of packets.
+    /// [`Ready::run`] needs what the file says of packets.
     pub(crate) fn asks_context(&self) -> bool {
         self.asks_context
     }

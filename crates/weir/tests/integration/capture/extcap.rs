@@ -119,7 +119,7 @@ fn tshark_lists_the_interfaces_and_captures_at_one() {
     }
     let tshark = || {
         let mut command = namespace.command("tshark");
-        // Settings of whoever runs the test say nothing here.
+        // The user's settings say nothing here.
         command.env("HOME", &folder).env_remove("XDG_CONFIG_HOME");
         command
     };

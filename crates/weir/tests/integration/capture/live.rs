@@ -24,7 +24,7 @@ fn tcpdump(namespace: &Namespace, arguments: &[&str]) -> Option<Child> {
     let mut child = command.spawn().ok()?;
     let mut said = BufReader::new(child.stderr.take()?).lines();
     let begins = said.find(|line| line.as_ref().is_ok_and(|line| line.contains("listening on")));
-    // Whoever writes to a pipe that nobody reads is ended.
+    // A process that writes to a pipe that nobody reads is ended.
     std::thread::spawn(move || said.for_each(drop));
     if begins.is_none() {
         let _ = child.wait();
