@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use weir_dpdk_source::{Application, Capture, Options};
+use weir_dpdk_source::{Application, Capture, Options, State};
 
 use crate::application::{Fake, filtered, finish, poll_until_gone, preloadable, sum, wait_until};
 
@@ -50,7 +50,7 @@ fn captures_begin_and_end_under_full_load() {
     assert!(fake.run(10).rx[0] > before.rx[0], "it goes on");
 }
 
-/// Not a test of itself: what `a_process_that_is_killed_leaves_nothing_behind` kills.
+/// Not a test of itself: what `nothing_stays_of_a_process_that_is_killed` kills.
 #[test]
 fn captures_until_it_is_killed() {
     let Some(socket) = std::env::var_os("WEIR_DPDK_CAPTURE_FROM") else { return };
@@ -58,8 +58,9 @@ fn captures_until_it_is_killed() {
     let ports = application.ports().unwrap();
     let mut capture = Capture::start(application, ports, &filtered("tcp port 80")).unwrap();
     let mut is_said = false;
-    loop {
-        if capture.poll(&mut |_| true).unwrap().0 > 0 && !is_said {
+    // It ends with the application, too.
+    while let (all, State::Running) = capture.poll(&mut |_| true).unwrap() {
+        if all > 0 && !is_said {
             use std::io::Write as _;
             // The stream itself: the harness holds back what the print macros write.
             std::io::stderr().write_all(b"capturing\n").unwrap();
@@ -69,7 +70,7 @@ fn captures_until_it_is_killed() {
 }
 
 #[test]
-fn a_process_that_is_killed_leaves_nothing_behind() {
+fn nothing_stays_of_a_process_that_is_killed() {
     let mut fake = Fake::start();
     fake.go();
     let mut command = Command::new(std::env::current_exe().unwrap());
