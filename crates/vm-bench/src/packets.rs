@@ -1,6 +1,6 @@
 //! Packet filters on weir's engines, in libpcap's interpreter and in the kernel, for `cargo xtask bench pcap`.
 //!
-//! [`traces`] makes packets; [`sides`] makes an expression ready on each side. The answers of all sides are compared, packet by packet,
+//! [`mod@traces`] makes packets; [`sides`] makes an expression ready on each side. The answers of all sides are compared, packet by packet,
 //! before anything is timed.
 
 mod sides;
