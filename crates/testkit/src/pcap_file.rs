@@ -86,20 +86,19 @@ fn words(file: &mut Vec<u8>, words: &[u32]) {
     file.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
-/// The packets of `tests/packets/NAME`, a classic file of this machine's byte order and microseconds, and its link type.
+/// The link type and the packets of `tests/packets/NAME`.
 pub fn recorded(name: &str) -> (i32, Vec<Packet>) {
     let path = crate::paths::root().join("tests/packets").join(name);
-    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    assert_eq!(number(0), 0xa1b2_c3d4, "{name}");
-    let mut packets = Vec::new();
-    let mut at = 24;
-    while at < bytes.len() {
-        let (captured, wire_len) = (number(at + 8) as usize, number(at + 12));
-        packets.push(Packet { bytes: bytes[at + 16..at + 16 + captured].to_vec(), wire_len });
-        at += 16 + captured;
-    }
-    (number(20) as i32, packets)
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
+    let link_type = lines.next().and_then(|line| line.parse().ok()).expect("a link type");
+    let packet = |line: &str| {
+        let (wire_len, digits) = line.split_once(' ').expect("a length, and bytes");
+        let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
+        let bytes = (0..digits.len()).step_by(2).map(byte).collect();
+        Packet { bytes, wire_len: wire_len.parse().expect("a number") }
+    };
+    (link_type, lines.map(packet).collect())
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ fn packets_are_kept_as_libpcap_keeps_them() {
     let mut comparison = Comparison {
         libpcap,
         packets_each: 12,
-        recorded: ["veth.pcap", "any.pcap"].map(pcap_file::recorded),
+        recorded: ["veth.txt", "any.txt"].map(pcap_file::recorded),
         compared: 0,
         refused: 0,
         expressions: 0,
