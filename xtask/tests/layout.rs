@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 35] = [
+const MAY_USE: [(&str, &[&str]); 36] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-cbpf", &["weir-ebpf"]),
@@ -23,6 +23,7 @@ const MAY_USE: [(&str, &[&str]); 35] = [
     ("weir-syntax", &["weir-source", "weir-header"]),
     ("weir-script", &["weir-source", "weir-syntax", "weir-header", "weir-ir", "weir-event"]),
     ("weir-pcap-filter", &["weir-source", "weir-ebpf", "weir-cbpf"]),
+    ("weir-pcap-names", &["weir-pcap-filter"]),
     ("weir-packet-ring", &[]),
     ("weir-dpdk-source", &["weir-packet-ring", "weir-rt"]),
     ("weir-dpdk", &["weir-packet-ring", "weir-ebpf", "weir-verifier", "weir-rt", "weir-jit"]),
@@ -90,6 +91,7 @@ const MAY_USE: [(&str, &[&str]); 35] = [
             "weir-jit",
             "weir-cbpf",
             "weir-pcap-filter",
+            "weir-pcap-names",
             "weir-source",
         ],
     ),
@@ -108,6 +110,7 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-script",
     "weir-filter",
     "weir-pcap-filter",
+    "weir-pcap-names",
     "weir-pcapng",
     "weir-capture",
     "weir-packet-ring",

@@ -1,7 +1,8 @@
 //! Packet filters: text → machine code, and what it says of packets.
 
 use weir_ebpf::Program;
-use weir_pcap_filter::{LinkType, Mode, Options, SNAPLEN_DEFAULT, SystemNames};
+use weir_pcap_filter::{LinkType, Mode, Options, SNAPLEN_DEFAULT};
+use weir_pcap_names::SystemNames;
 use weir_rt::limits::LENT_BYTES_MAX;
 use weir_rt::local::{self, LocalProgram, PacketFields};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};

@@ -8,9 +8,7 @@
 //! - Every fault is a diagnostic at the exact text.
 //! - Hostile text gives errors, never a panic, deep recursion or unbounded work.
 //!
-//! Names are asked of a [`Names`], such as [`SystemNames`]: the system's databases, and its resolver.
-//!
-//! Deliberately not here: capture files, sockets, machine code.
+//! Deliberately not here: files, sockets, machine code; names are asked of a [`Names`].
 
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
@@ -26,7 +24,6 @@ pub mod ast;
 mod parser;
 
 mod names;
-mod system;
 
 mod link;
 
@@ -57,7 +54,6 @@ pub use crate::link::{LinkType, NAMES as LINK_TYPES};
 pub use crate::names::{Names, NoNames, Transport};
 pub use crate::parser::parse;
 pub use crate::protocol::Protocol;
-pub use crate::system::SystemNames;
 
 /// What an expression is compiled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,8 @@ use anyhow::{Context, anyhow};
 use weir_cbpf::text;
 use weir_ebpf::{Object, asm};
 use weir_pcap_filter::ir::ContextField;
-use weir_pcap_filter::{LINK_TYPES, LinkType, Options, SystemNames};
+use weir_pcap_filter::{LINK_TYPES, LinkType, Options};
+use weir_pcap_names::SystemNames;
 use weir_source::SourceFile;
 
 use crate::args::filter::Engine;

@@ -11,7 +11,8 @@ use weir_capture::{Classify, Filters, Kernel, Record, SNAPLEN_DEFAULT};
 use weir_cbpf::insn::{class, jmp, mode, size};
 use weir_cbpf::{Insn, Machine, Metadata, Program, ancillary};
 use weir_pcap_filter::ast::{Expr, Term};
-use weir_pcap_filter::{Facts, Filter, LinkType, Mode, Options, SystemNames};
+use weir_pcap_filter::{Facts, Filter, LinkType, Mode, Options};
+use weir_pcap_names::SystemNames;
 
 use crate::args::capture::Capture as Args;
 use crate::args::filter::Engine;

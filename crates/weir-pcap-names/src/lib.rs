@@ -1,8 +1,14 @@
-//! Names in packet filters: the system's databases as files, and its resolver for hosts.
+//! Names in packet filters, as the system has them: [`SystemNames`], which a filter's compiler asks.
 //!
-//! The files are those of hosts(5), networks(5), services(5), protocols(5) and ethers(5): a line an entry, fields between
-//! blanks, comments after `#`. Lines that are none are passed over, as the C library does. A file is read when a name is first asked of it; one that
-//! the user named has to be there.
+//! In: names, and files that the user gives in place of the system's. Out: addresses, networks, ports, numbers of protocols and of
+//! interfaces, or nothing. Hosts are asked of the system's resolver, which may ask the network. The files are those of hosts(5), networks(5),
+//! services(5), protocols(5) and ethers(5): a line an entry, fields between blanks, comments after `#`. Lines that are none are passed over, as the
+//! C library does. A file is read when a name is first asked of it; one that the user named has to be there.
+//!
+//! Deliberately not here: the language of filters, and what is done where a name is not known.
+
+#![deny(missing_docs)]
+#![forbid(unsafe_code)]
 
 use std::cell::OnceCell;
 use std::fs;
@@ -10,9 +16,18 @@ use std::io;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::path::Path;
 
-use crate::{Names, Transport};
+use weir_pcap_filter::{Names, Transport};
 
 /// What the system knows by name.
+///
+/// ```
+/// use weir_pcap_filter::{Names as _, Transport};
+/// use weir_pcap_names::SystemNames;
+///
+/// // Nothing where /etc/services does not have it.
+/// let port = SystemNames::default().port("http", Transport::Tcp);
+/// assert!(matches!(port, None | Some(80)));
+/// ```
 #[derive(Debug)]
 pub struct SystemNames {
     /// None: the resolver is asked.
