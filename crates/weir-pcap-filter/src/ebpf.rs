@@ -107,14 +107,12 @@ impl<'a> Emitter<'a> {
         match condition {
             Condition::Always => self.code.jump_unless_next(*yes, next),
             Condition::Test(test) => self.test(*test, *yes, *no, next)?,
-            Condition::Chain(chain) => {
-                self.chain(*chain, *yes, *no)?;
-            }
+            Condition::Chain(chain) => self.chain(*chain, *yes, *no)?,
         }
         Ok(())
     }
 
-    /// Follows headers: r9 is the next one's number and r8's place on the stack its offset.
+    /// Follows headers: two slots of the stack have the next one's number and its offset.
     fn chain(&mut self, chain: Chain, yes: Target, no: Target) -> Result<(), TooLong> {
         let (next, offset) = (self.slot()?, self.slot()?);
         let fixed = |more: u32| chain.header.wrapping_add(more);

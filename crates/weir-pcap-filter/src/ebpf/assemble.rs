@@ -262,10 +262,6 @@ impl Assembler {
         self.push_jump(class::JMP32 | jmp::JEQ, register, 0, number, to);
     }
 
-    pub(super) fn jump_if_greater(&mut self, register: u8, number: u32, to: Label) {
-        self.push_jump(class::JMP32 | jmp::JGT, register, 0, number, to);
-    }
-
     /// Jumps to rejection when the run has used up its rounds.
     pub(super) fn may_goto(&mut self) {
         self.push_jump(insn::MAY_GOTO, 0, 0, 0, Label::of(Target::Reject));

@@ -39,9 +39,10 @@ impl Emitter<'_> {
         let mut header = Header { slot: None, offset: chain.offset };
         if let Some(base) = chain.base {
             self.value(base)?;
-            header.slot = Some(self.slot()?);
+            let slot = self.slot()?;
             self.code.bound(0);
-            self.code.store(self.in_use - 1, 0);
+            self.code.store(slot, 0);
+            header.slot = Some(slot);
         }
         let (kind, seen) = (self.slot()?, self.slot()?);
         let (rounds, length) = (self.slot()?, self.slot()?);

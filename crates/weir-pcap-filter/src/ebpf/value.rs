@@ -231,7 +231,7 @@ impl Emitter<'_> {
             while numbers.len() > LINEAR_MAX {
                 let (low, high) = numbers.split_at(numbers.len() / 2);
                 let above = self.code.label();
-                self.code.jump_if_greater(0, low[low.len() - 1], above);
+                self.code.jump_if_above(0, low[low.len() - 1], above);
                 rest.push((high, Some(above)));
                 numbers = low;
             }
