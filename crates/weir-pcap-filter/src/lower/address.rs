@@ -240,7 +240,7 @@ impl Lower<'_> {
         match qualifiers.protocol {
             None => {
                 let mut any = vec![self.address_of(ethertype::IP, (12, 16), addresses, direction)?];
-                // Behind labels there is IP alone.
+                // After labels there is IP alone.
                 if self.offsets.mpls_depth == 0 {
                     any.push(self.address_of(ethertype::ARP, (14, 24), addresses, direction)?);
                     any.push(self.address_of(ethertype::RARP, (14, 24), addresses, direction)?);

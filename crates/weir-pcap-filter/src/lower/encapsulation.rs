@@ -114,12 +114,12 @@ impl Lower<'_> {
         let ipv4 = self.geneve_over(Base::Transport4, vni)?;
         let ipv6 = self.geneve_over(Base::Transport6, vni)?;
         // The transport header, from the network header's constant offset on.
-        let Some(behind4) = self.place(Base::Transport4).variable else { return Ok(ipv4.or(ipv6)) };
-        let behind6 = match outer.variable {
+        let Some(after4) = self.place(Base::Transport4).variable else { return Ok(ipv4.or(ipv6)) };
+        let after6 = match outer.variable {
             Some(length) => self.values.binary(Operator::Add, length, 40),
             None => self.values.number(40),
         };
-        let transport = self.select(&ipv4, behind4, behind6);
+        let transport = self.select(&ipv4, after4, after6);
         let header = self.values.binary(Operator::Add, transport, outer.constant.wrapping_add(8));
         let kind_at = self.values.binary(Operator::Add, header, 2);
         let words = self.values.add(Value::Load { base: Some(header), offset: 0, width: Width::Byte });
@@ -163,7 +163,7 @@ impl Lower<'_> {
         Ok(Pred::And(all))
     }
 
-    /// Behind Geneve: an Ethernet header is there.
+    /// After Geneve: an Ethernet header is there.
     pub(super) fn geneve_is_ethernet(&mut self) -> Pred {
         let (header, payload) = (self.offsets.header.variable, self.offsets.payload.variable);
         let (Some(left), Some(right)) = (header, payload) else { return self.always() };

@@ -220,7 +220,7 @@ impl Lower<'_> {
         self.bytes(Base::Llc, 0, &[0xaa, 0xaa, 0x03, high, middle, low, kind_high, kind_low])
     }
 
-    /// Inside of another link layer: that it is what was assumed. Behind ATM LANE: that it is no control frame.
+    /// Inside of another link layer: that it is what was assumed. After ATM LANE: that it is no control frame.
     pub(super) fn inside_outer_link(&mut self) -> Option<Pred> {
         if self.offsets.is_geneve {
             return Some(self.geneve_is_ethernet());

@@ -48,7 +48,7 @@ pub(super) struct Offsets {
     pub(super) network: u32,
     pub(super) network_nosnap: u32,
     pub(super) mpls_depth: u32,
-    /// Behind a Geneve header.
+    /// After a Geneve header.
     pub(super) is_geneve: bool,
     /// What was used of the lengths in the packet, which are computed first.
     header_length: Option<ValueId>,

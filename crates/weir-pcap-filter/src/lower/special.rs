@@ -144,7 +144,7 @@ impl Lower<'_> {
     }
 
     fn needs_atm(&self) -> Result<(), weir_source::Diagnostic> {
-        // Behind LANE too.
+        // After LANE too.
         match self.options.link_type {
             LinkType::SUNATM => Ok(()),
             _ => Err(self.error("this is supported only on raw ATM (SUNATM)")),

@@ -3,7 +3,6 @@
 //! Each edge of a test says what the test gave. All that lie on every way to an edge are known there: they are its ancestors in the tree of
 //! dominators. Edges of one test are listed in the order of a walk through the tree; each knows the nearest one above it, so that
 //! the nearest one above any place is found from the last one before it.
-
 //!
 //! What an edge to a leaf says is not kept: nothing is after it.
 

@@ -113,8 +113,8 @@ fn pull(
         }
         last = node;
     };
-    let behind = edge(graph, pulled, !side);
-    *edge_mut(graph, last, !side) = behind;
+    let after = edge(graph, pulled, !side);
+    *edge_mut(graph, last, !side) = after;
     *edge_mut(graph, pulled, !side) = Target::Node(run);
     match before {
         Some(before) => *edge_mut(graph, before, !side) = Target::Node(pulled),
