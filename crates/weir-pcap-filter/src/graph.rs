@@ -235,6 +235,31 @@ impl Graph {
         target
     }
 
+    /// Where the furthest byte ends that is read at a constant offset in any case, of those that end at `most` at the latest.
+    pub(crate) fn reads(&self, value: ValueId, most: u64) -> u64 {
+        if self.kept.contains(&value) { 0 } else { self.reads_afresh(value, most) }
+    }
+
+    /// The same of a value that is evaluated, even if it is kept.
+    pub(crate) fn reads_afresh(&self, value: ValueId, most: u64) -> u64 {
+        let reads = |value| self.reads(value, most);
+        let end = |offset: u32, bytes: u32| {
+            let end = u64::from(offset) + u64::from(bytes);
+            if end <= most { end } else { 0 }
+        };
+        match *self.values.get(value) {
+            Value::Load { base: None, offset, width } => end(offset, width.bytes()),
+            Value::Load { base: Some(base), .. } => reads(base),
+            Value::HeaderLength { offset } => end(offset, 1),
+            Value::Binary { left, right, .. } => reads(left).max(reads(right)),
+            Value::Negate(inner) => reads(inner),
+            Value::If { test, .. } => reads(test.left).max(reads(test.right)),
+            // Extension headers are somewhere after it.
+            Value::Upper(upper) => upper.base.map_or(end(upper.offset, upper.header_bytes()), reads),
+            Value::Const(_) | Value::Set(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
+        }
+    }
+
     /// Whether the value may be missing.
     fn may_be_missing(&self, value: ValueId) -> bool {
         if self.kept.contains(&value) {

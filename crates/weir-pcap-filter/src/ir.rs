@@ -86,9 +86,9 @@ pub struct Upper {
 }
 
 impl Upper {
-    /// The end of what is read of the IP header in any case.
-    pub(crate) fn end(&self) -> u64 {
-        u64::from(self.offset) + if self.is_ipv6 { 7 } else { 10 }
+    /// Bytes that are read of the IP header in any case.
+    pub(crate) fn header_bytes(&self) -> u32 {
+        if self.is_ipv6 { 7 } else { 10 }
     }
 }
 

@@ -51,12 +51,8 @@ pub(crate) fn thread(graph: &mut Graph) {
             Condition::Test(test) => (Some(test), vec![test.left, test.right]),
             Condition::Chain(_) | Condition::Always => (None, Vec::new()),
         };
-        let reads = |value: &ValueId| reads(graph, *value, true);
-        let end = forced
-            .iter()
-            .map(|value| self::reads(graph, *value, false))
-            .chain(values.iter().map(reads))
-            .max();
+        let forced_reads = forced.iter().map(|value| graph.reads_afresh(*value, u64::MAX));
+        let end = forced_reads.chain(values.iter().map(|value| graph.reads(*value, u64::MAX))).max();
         let end = end.unwrap_or(0);
         let is_plain = |value: &ValueId| is_plain(graph, *value);
         let is_plain = forced.is_empty() && values.iter().all(is_plain) && test.is_some();
@@ -103,7 +99,7 @@ fn arrive(graph: &Graph, known: &mut [Option<Known>], here: Known, mut target: T
             (Condition::Always, [value]) => match here.kept.get(value) {
                 Some(true) => Some(Outcome::Yes),
                 Some(false) => Some(Outcome::Missing),
-                None => (reads(graph, *value, false) >= here.below).then_some(Outcome::Missing),
+                None => (graph.reads_afresh(*value, u64::MAX) >= here.below).then_some(Outcome::Missing),
             },
             _ => None,
         };
@@ -149,7 +145,8 @@ impl Known {
         if let Some(outcome) = constant(test.left).and_then(holds) {
             return Some(outcome);
         }
-        if reads(graph, test.left, true).max(reads(graph, test.right, true)) >= self.below {
+        let end = graph.reads(test.left, u64::MAX).max(graph.reads(test.right, u64::MAX));
+        if end >= self.below {
             return Some(Outcome::Missing);
         }
         let known = self.results.get(&test.left)?;
@@ -176,24 +173,6 @@ impl Known {
             !results.is_empty()
         });
         self
-    }
-}
-
-/// Where the furthest byte ends that is read at a constant offset in any case. `is_kept`: kept values are at hand.
-fn reads(graph: &Graph, id: ValueId, is_kept: bool) -> u64 {
-    if is_kept && graph.kept.contains(&id) {
-        return 0;
-    }
-    let reads = |id| reads(graph, id, true);
-    match *graph.values.get(id) {
-        Value::Load { base: None, offset, width } => u64::from(offset) + u64::from(width.bytes()),
-        Value::Load { base: Some(base), .. } => reads(base),
-        Value::HeaderLength { offset } => u64::from(offset) + 1,
-        Value::Binary { left, right, .. } => reads(left).max(reads(right)),
-        Value::Negate(inner) => reads(inner),
-        Value::If { test, .. } => reads(test.left).max(reads(test.right)),
-        Value::Upper(upper) => upper.base.map_or(upper.end(), reads),
-        Value::Const(_) | Value::Set(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
     }
 }
 

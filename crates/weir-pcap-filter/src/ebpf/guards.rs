@@ -6,7 +6,7 @@
 //! has a check of its own, which leads to where the packet goes on.
 
 use crate::graph::{Condition, Graph, Target};
-use crate::ir::{Test, Value, ValueId};
+use crate::ir::{Test, ValueId};
 
 /// Plain loads reach as far; the kernel's verifier follows no packet further.
 pub(super) const BYTES_MAX: u32 = 32_000;
@@ -75,26 +75,13 @@ impl Guards {
     }
 }
 
-/// Where the furthest byte that is read at a constant offset in any case ends.
+/// Where the furthest byte ends that a plain load reads in any case.
 pub(super) fn reads(graph: &Graph, id: ValueId) -> u32 {
-    if graph.kept.contains(&id) { 0 } else { reads_afresh(graph, id) }
+    graph.reads(id, BYTES_MAX.into()) as u32
 }
 
 fn reads_afresh(graph: &Graph, id: ValueId) -> u32 {
-    match *graph.values.get(id) {
-        Value::Load { base: None, offset, width } => plain_end(offset, width.bytes()).unwrap_or(0),
-        Value::Load { base: Some(base), .. } => reads(graph, base),
-        Value::HeaderLength { offset } => plain_end(offset, 1).unwrap_or(0),
-        Value::Binary { left, right, .. } => reads(graph, left).max(reads(graph, right)),
-        Value::Negate(inner) => reads(graph, inner),
-        Value::If { test, .. } => reads(graph, test.left).max(reads(graph, test.right)),
-        // After the IP header it checks by itself.
-        Value::Upper(upper) => match upper.base {
-            None => u32::try_from(upper.end()).ok().filter(|end| *end <= BYTES_MAX).unwrap_or(0),
-            Some(base) => reads(graph, base),
-        },
-        Value::Const(_) | Value::Set(_) | Value::Len | Value::Metadata(_) | Value::Context(_) => 0,
-    }
+    graph.reads_afresh(id, BYTES_MAX.into()) as u32
 }
 
 /// Where a plain load ends, if it may be one.
