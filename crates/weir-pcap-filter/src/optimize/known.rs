@@ -17,7 +17,7 @@ use crate::graph::{Graph, Node, Target};
 use crate::ir::{Comparison, ValueId};
 
 /// What one edge says.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Fact {
     times: Times,
     /// Of the nearest edge above it, in the same list, plus one; 0: none.

@@ -1,19 +1,14 @@
 //! Lists of items by number, all in one piece of memory.
 
 /// The list of each number below a count.
+#[derive(Default)]
 pub(super) struct Lists<T> {
     /// Where each list begins; after the last, where that ends, twice.
     starts: Vec<u32>,
     items: Vec<T>,
 }
 
-impl<T> Default for Lists<T> {
-    fn default() -> Lists<T> {
-        Lists { starts: vec![0], items: Vec::new() }
-    }
-}
-
-impl<T: Copy> Lists<T> {
+impl<T: Copy + Default> Lists<T> {
     /// See [`Lists::fill`].
     pub(super) fn of(count: usize, items: impl Iterator<Item = (usize, T)> + Clone) -> Lists<T> {
         let mut lists = Lists::default();
@@ -25,19 +20,16 @@ impl<T: Copy> Lists<T> {
     pub(super) fn fill(&mut self, count: usize, items: impl Iterator<Item = (usize, T)> + Clone) {
         self.starts.clear();
         self.starts.resize(count + 2, 0);
-        let mut any = None;
-        for (list, item) in items.clone() {
+        for (list, _) in items.clone() {
             self.starts[list + 2] += 1;
-            any = Some(item);
         }
-        self.items.clear();
-        let Some(any) = any else { return };
         let mut end = 0;
         for start in &mut self.starts {
             end += *start;
             *start = end;
         }
-        self.items.resize(end as usize, any);
+        self.items.clear();
+        self.items.resize(end as usize, T::default());
         // The place after a list's own is where its next item goes, and ends as where the list after it begins.
         for (list, item) in items {
             let next = &mut self.starts[list + 1];
