@@ -12,12 +12,6 @@ use crate::ir::{Pred, Value};
 use crate::limits::SET_MIN;
 use crate::protocol::Protocol;
 
-/// What the members of a run have in common, and how many they are.
-struct Run<'e> {
-    qualifiers: Qualifiers,
-    members: &'e [Expr],
-}
-
 impl Lower<'_> {
     /// Alternatives, or conditions; runs become one each.
     pub(super) fn parts(&mut self, parts: &[Expr], is_negated: bool) -> Result<Vec<Pred>, Diagnostic> {
@@ -38,42 +32,32 @@ impl Lower<'_> {
         Ok(preds)
     }
 
-    /// How many of `parts` are a run that they begin with, and what it means.
+    /// How many of `parts` are a run that they begin with, if it is long enough, and what it means. `is_negated`: of what is excluded, `not
+    /// host A and not host B`.
     pub(super) fn run(&mut self, parts: &[Expr], is_negated: bool) -> Option<(usize, Lowering)> {
-        let run = self.sets_allowed.then(|| Run::of(parts, is_negated)).flatten()?;
-        let mut numbers = Vec::with_capacity(run.members.len());
-        for (at, member) in run.members.iter().enumerate() {
-            let (_, number, span) = member_of(member, is_negated)?;
-            numbers.push(number);
-            if at == 0 {
-                self.span = span;
-            }
+        let (qualifiers, _, span) = member_of(parts.first().filter(|_| self.sets_allowed)?, is_negated)?;
+        let members = parts.iter().map_while(|part| member_of(part, is_negated));
+        let of_run = members.take_while(|(others, ..)| *others == qualifiers);
+        let mut numbers: Vec<u32> = of_run.map(|(_, number, _)| number).collect();
+        let count = numbers.len();
+        if count < SET_MIN {
+            return None;
         }
+        self.span = span;
         numbers.sort_unstable();
         numbers.dedup();
         let set = self.values.add(Value::Set(numbers.into()));
         self.has_sets = true;
-        let pred = match run.qualifiers.kind {
-            Kind::Port => self.ports_in(run.qualifiers, set),
-            _ => self.network_in(run.qualifiers, set),
+        let pred = match qualifiers.kind {
+            Kind::Port => self.ports_in(qualifiers, set),
+            _ => self.network_in(qualifiers, set),
         };
         let pred = match is_negated {
             true if self.is_scoped() => pred.map(|pred| Pred::Fails(Box::new(pred))),
             true => pred.map(Pred::not),
             false => pred,
         };
-        Some((run.members.len(), pred))
-    }
-}
-
-impl<'e> Run<'e> {
-    /// The run that `parts` begin with, if it is long enough. `is_negated`: of what is excluded, `not host A and not host B`.
-    fn of(parts: &'e [Expr], is_negated: bool) -> Option<Run<'e>> {
-        let (qualifiers, ..) = member_of(parts.first()?, is_negated)?;
-        let is_of_run =
-            |part: &&Expr| member_of(part, is_negated).is_some_and(|(others, ..)| others == qualifiers);
-        let count = parts.iter().take_while(is_of_run).count();
-        (count >= SET_MIN).then_some(Run { qualifiers, members: &parts[..count] })
+        Some((count, pred))
     }
 }
 
