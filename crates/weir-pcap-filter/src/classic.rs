@@ -179,7 +179,7 @@ impl Emitter<'_> {
             }
             Value::Load { base: Some(base), offset, width } => {
                 self.index(base)?;
-                self.indexed(size_of(width), offset);
+                self.indexed(width, offset);
             }
             Value::HeaderLength { .. } => {
                 self.index(id)?;
@@ -259,9 +259,8 @@ impl Emitter<'_> {
     }
 
     /// A load at X and an offset.
-    fn indexed(&mut self, width: u16, offset: u32) {
-        let bytes = [(size::B, 1), (size::H, 2), (size::W, 4)].into_iter().find(|(size, _)| *size == width);
-        let bytes = bytes.map_or(4, |(_, bytes)| bytes);
+    fn indexed(&mut self, width: Width, offset: u32) {
+        let bytes = width.bytes();
         if let Some(missing) = self.missing {
             use weir_cbpf::insn::{jmp, source};
             self.need(offset, bytes);
@@ -270,7 +269,7 @@ impl Emitter<'_> {
             self.code.branch(Insn::jump(jmp::JGE | source::X, 0, 0, 0), further, missing);
             self.code.place(further);
         }
-        self.code.push(Insn::load_indexed(width, offset));
+        self.code.push(Insn::load_indexed(size_of(width), offset));
     }
 
     /// A division by a value, which has no result if that is 0.

@@ -2,13 +2,13 @@
 //! written out.
 
 use weir_cbpf::Insn;
-use weir_cbpf::insn::{alu, class, jmp, misc, mode, size, source};
+use weir_cbpf::insn::{alu, class, jmp, misc, mode, source};
 
 use super::layout::Label;
-use super::{Emitter, Held};
+use super::{Emitter, Held, size_of};
 use crate::TooLong;
 use crate::graph::Target;
-use crate::ir::{Upper, upper};
+use crate::ir::{Upper, Width, upper};
 use crate::limits::EXTENSIONS_MAX;
 
 /// Slots of M[].
@@ -45,17 +45,17 @@ impl Emitter<'_> {
         };
         let end = self.code.label();
         let none = self.missing.unwrap_or(Label::Target(Target::Reject));
-        self.of_header(&slots, chain.offset, if chain.is_ipv6 { (6, size::B) } else { (9, size::B) });
+        self.of_header(&slots, chain.offset, if chain.is_ipv6 { (6, Width::Byte) } else { (9, Width::Byte) });
         self.leave_unless_extension(chain.is_ipv6, none);
         self.store(slots.kind);
         if chain.is_ipv6 {
             self.code.push(Insn::plain(class::LD | mode::IMM, 40));
         } else {
             let whole = self.code.label();
-            self.of_header(&slots, chain.offset, (6, size::H));
+            self.of_header(&slots, chain.offset, (6, Width::Half));
             self.code.branch(Insn::jump(jmp::JSET, 0x1fff, 0, 0), none, whole);
             self.code.place(whole);
-            self.of_header(&slots, chain.offset, (0, size::B));
+            self.of_header(&slots, chain.offset, (0, Width::Byte));
             self.code.push(Insn::alu(alu::AND, 0xf));
             self.code.push(Insn::alu(alu::LSH, 2));
         }
@@ -104,7 +104,7 @@ impl Emitter<'_> {
         self.code.push(Insn::alu(alu::OR | source::X, 0));
         self.store(slots.seen);
         self.code.push(Insn::plain(class::LDX | mode::MEM, slots.header));
-        self.indexed(size::B, offset.wrapping_add(1));
+        self.indexed(Width::Byte, offset.wrapping_add(1));
         self.store(slots.length);
         self.fetch(slots.kind);
         self.code.branch(Insn::jump(jmp::JEQ, upper::AUTHENTICATION, 0, 0), authentication, further);
@@ -118,7 +118,7 @@ impl Emitter<'_> {
             self.code.jump(go_on);
         }
         self.code.place(fragment);
-        self.indexed(size::H, offset.wrapping_add(2));
+        self.indexed(Width::Half, offset.wrapping_add(2));
         self.code.push(Insn::alu(alu::AND, 0xfff8));
         let later = self.code.label();
         self.code.branch(Insn::jump(jmp::JEQ, 0, 0, 0), first, later);
@@ -130,7 +130,7 @@ impl Emitter<'_> {
         self.code.push(Insn::plain(class::LD | mode::IMM, 8));
         self.code.place(go_on);
         self.store(slots.length);
-        self.indexed(size::B, offset);
+        self.indexed(Width::Byte, offset);
         self.store(slots.kind);
         self.fetch(slots.length);
         self.code.push(Insn::alu(alu::ADD | source::X, 0));
@@ -154,7 +154,7 @@ impl Emitter<'_> {
     }
 
     /// Bytes of the IP header.
-    fn of_header(&mut self, slots: &Slots, offset: u32, (at, width): (u32, u16)) {
+    fn of_header(&mut self, slots: &Slots, offset: u32, (at, width): (u32, Width)) {
         let offset = offset.wrapping_add(at);
         match slots.base {
             Some(base) => {
@@ -162,8 +162,8 @@ impl Emitter<'_> {
                 self.indexed(width, offset);
             }
             None => {
-                self.need(offset, if width == size::H { 2 } else { 1 });
-                self.code.push(Insn::load(width, offset));
+                self.need(offset, width.bytes());
+                self.code.push(Insn::load(size_of(width), offset));
             }
         }
     }
