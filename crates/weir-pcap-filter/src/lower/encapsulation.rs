@@ -15,7 +15,10 @@ const SESSION_MAX: u32 = 0xffff;
 /// RFC 8926: the UDP port, the largest network identifier, and the type of what carries Ethernet frames.
 pub(super) const GENEVE_PORT: u32 = 6081;
 pub(super) const VNI_MAX: u32 = 0xff_ffff;
-pub(super) const TRANSPARENT_ETHERNET: u32 = 0x6558;
+const TRANSPARENT_ETHERNET: u32 = 0x6558;
+
+/// Bytes of a UDP header.
+pub(super) const UDP_BYTES: u32 = 8;
 
 impl Lower<'_> {
     pub(super) fn at_most(
@@ -128,15 +131,7 @@ impl Lower<'_> {
         let left = self.values.binary(Operator::Add, bytes, 8);
         let end = Value::Binary { operator: Operator::Add, left, right: header, by_register: true };
         let end = self.values.add(end);
-        let left = self.values.add(Value::Load { base: Some(header), offset: 2, width: Width::Half });
-        let right = self.values.number(TRANSPARENT_ETHERNET);
-        let is_ethernet = Test { comparison: Comparison::Eq, left, right, by_register: false };
-        let mut in_ethernet = |bytes, otherwise| {
-            let then = self.values.binary(Operator::Add, end, bytes);
-            self.values.add(Value::If { test: is_ethernet, then, otherwise })
-        };
-        let link_type = in_ethernet(12, kind_at);
-        let payload = in_ethernet(14, end);
+        let [link_type, payload] = self.carried_by_geneve(header, kind_at, end);
         let at = |variable| Offset { variable: Some(variable), constant: 0 };
         let offsets = &mut self.offsets;
         offsets.outer_link = offsets.link;
@@ -156,11 +151,36 @@ impl Lower<'_> {
 
     fn geneve_over(&mut self, transport: Base, vni: Option<u32>) -> Lowering {
         let mut all = vec![self.udp_to(transport, GENEVE_PORT)?];
-        all.push(self.masked_equal(transport, 8, Width::Byte, 0xc0, 0));
-        if let Some(vni) = vni {
-            all.push(self.masked_equal(transport, 12, Width::Word, VNI_MAX << 8, vni << 8));
-        }
+        all.extend(self.geneve_header(transport, vni));
         Ok(Pred::And(all))
+    }
+
+    /// What is asked of the Geneve header after a UDP header: the version, and the network identifier.
+    pub(super) fn geneve_header(&mut self, udp: Base, vni: Option<u32>) -> Vec<Pred> {
+        let version = self.masked_equal(udp, UDP_BYTES, Width::Byte, 0xc0, 0);
+        [version].into_iter().chain(self.network_identifier(udp, vni)).collect()
+    }
+
+    /// That of the Geneve or VXLAN header after a UDP header, if it is asked for.
+    pub(super) fn network_identifier(&mut self, udp: Base, vni: Option<u32>) -> Option<Pred> {
+        vni.map(|vni| self.masked_equal(udp, UDP_BYTES + 4, Width::Word, VNI_MAX << 8, vni << 8))
+    }
+
+    /// Where the type and the payload are of what a Geneve header carries, which ends at `end`: those of an Ethernet frame there, or else
+    /// the header's own type at `kind_at`, and what is there.
+    pub(super) fn carried_by_geneve(
+        &mut self,
+        header: ValueId,
+        kind_at: ValueId,
+        end: ValueId,
+    ) -> [ValueId; 2] {
+        let left = self.values.add(Value::Load { base: Some(header), offset: 2, width: Width::Half });
+        let right = self.values.number(TRANSPARENT_ETHERNET);
+        let test = Test { comparison: Comparison::Eq, left, right, by_register: false };
+        [(12, kind_at), (14, end)].map(|(bytes, otherwise)| {
+            let then = self.values.binary(Operator::Add, end, bytes);
+            self.values.add(Value::If { test, then, otherwise })
+        })
     }
 
     /// After Geneve: an Ethernet header is there.

@@ -1,11 +1,11 @@
 //! `geneve` and `vxlan` of scoped expressions: frames and packets inside of UDP, over either version of IP and after extension headers.
 
-use super::encapsulation::{GENEVE_PORT, TRANSPARENT_ETHERNET, VNI_MAX};
+use super::encapsulation::{GENEVE_PORT, UDP_BYTES, VNI_MAX};
 use super::offsets::{Base, Offset, Offsets};
 use super::upper::Way;
 use super::{Lower, Lowering};
 use crate::ast::Operator;
-use crate::ir::{Comparison, Pred, Test, Value, ValueId, Width};
+use crate::ir::{Pred, Value, ValueId, Width};
 use crate::link::LinkType;
 use crate::protocol::{ethertype, ip};
 
@@ -13,35 +13,19 @@ use crate::protocol::{ethertype, ip};
 const VXLAN_PORT: u32 = 4789;
 const HAS_VNI: u32 = 0x08;
 
-/// Bytes of a UDP header.
-const UDP_BYTES: u32 = 8;
-
 impl Lower<'_> {
     /// Geneve over UDP (RFC 8926). What follows is in the frame or packet that it carries.
     pub(super) fn scoped_geneve(&mut self, vni: Option<u32>) -> Lowering {
         self.at_most("Geneve VNI", vni, VNI_MAX)?;
-        let (over_udp, header) = self.tunnel(GENEVE_PORT, |lower, base| {
-            let version = lower.masked_equal(base, UDP_BYTES, Width::Byte, 0xc0, 0);
-            let vni =
-                vni.map(|vni| lower.masked_equal(base, UDP_BYTES + 4, Width::Word, VNI_MAX << 8, vni << 8));
-            [version].into_iter().chain(vni).collect()
-        })?;
+        let (over_udp, header) = self.tunnel(GENEVE_PORT, |lower, base| lower.geneve_header(base, vni))?;
         let words = self.values.add(Value::Load { base: Some(header), offset: 0, width: Width::Byte });
         let words = self.values.binary(Operator::And, words, 0x3f);
         let left = self.values.binary(Operator::Lsh, words, 2);
         let end = Value::Binary { operator: Operator::Add, left, right: header, by_register: true };
         let end = self.values.add(end);
         let end = self.values.binary(Operator::Add, end, 8);
-        let left = self.values.add(Value::Load { base: Some(header), offset: 2, width: Width::Half });
-        let right = self.values.number(TRANSPARENT_ETHERNET);
-        let is_ethernet = Test { comparison: Comparison::Eq, left, right, by_register: false };
         let kind_at = self.values.binary(Operator::Add, header, 2);
-        let mut in_ethernet = |bytes, otherwise| {
-            let then = self.values.binary(Operator::Add, end, bytes);
-            self.values.add(Value::If { test: is_ethernet, then, otherwise })
-        };
-        let link_type = in_ethernet(12, kind_at);
-        let payload = in_ethernet(14, end);
+        let [link_type, payload] = self.carried_by_geneve(header, kind_at, end);
         let at = |variable| Offset { variable: Some(variable), constant: 0 };
         self.offsets = self.offsets.inside(at(end), at(link_type), at(payload));
         self.offsets.is_geneve = true;
@@ -59,9 +43,7 @@ impl Lower<'_> {
         self.at_most("VXLAN VNI", vni, VNI_MAX)?;
         let (over_udp, header) = self.tunnel(VXLAN_PORT, |lower, base| {
             let flag = lower.has(base, UDP_BYTES, Width::Byte, HAS_VNI);
-            let vni =
-                vni.map(|vni| lower.masked_equal(base, UDP_BYTES + 4, Width::Word, VNI_MAX << 8, vni << 8));
-            [flag].into_iter().chain(vni).collect()
+            [flag].into_iter().chain(lower.network_identifier(base, vni)).collect()
         })?;
         let at = |constant: u32| Offset { variable: Some(header), constant: 8 + constant };
         self.offsets = self.offsets.inside(at(0), at(12), at(14));
