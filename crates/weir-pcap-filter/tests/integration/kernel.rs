@@ -10,13 +10,13 @@ use weir_kernel::{Input, Maps};
 use weir_pcap_filter::{Condition, LinkType, Mode, Options, compile};
 
 use crate::libpcap::System;
+use crate::machines::options;
 
 const DLT: i32 = 1;
 
 /// Expressions on Ethernet, and packets for each.
 fn cases(mode: Mode) -> Vec<(String, weir_pcap_filter::Filter, Vec<Vec<u8>>)> {
     let mut random = Source::new(3);
-    let options = Options { link_type: LinkType::EN10MB, snaplen: 262_144, netmask: Some(0xffff_ff00), mode };
     let fixed = EXPRESSIONS.iter().step_by(7).map(|text| (*text).to_owned());
     let mut texts: Vec<String> = fixed.collect();
     texts.extend((0..100).map(|_| expression(&mut random, DLT)));
@@ -26,7 +26,7 @@ fn cases(mode: Mode) -> Vec<(String, weir_pcap_filter::Filter, Vec<Vec<u8>>)> {
         if text.contains("bound") || text.contains("ifindex") {
             continue;
         }
-        let Ok(filter) = compile(&text, &options, &System) else { continue };
+        let Ok(filter) = compile(&text, &options(DLT, mode), &System) else { continue };
         let link = packets::link(DLT);
         let packets =
             (0..6).map(|_| link.packet(&mut random).bytes).filter(|bytes| bytes.len() >= 15).collect();

@@ -8,7 +8,9 @@ use testkit::packets::{self, LINKS};
 use testkit::pcap_file::{self, Packet};
 use testkit::random::Source;
 use weir_cbpf::{Insn, Machine};
-use weir_pcap_filter::{LinkType, Mode, Names, Options, Transport, compile};
+use weir_pcap_filter::{Mode, Names, Transport, compile};
+
+use crate::machines::options;
 
 /// The names of the system that libpcap asks too.
 pub(crate) struct System;
@@ -77,14 +79,8 @@ impl Comparison {
             return;
         }
         self.expressions += 1;
-        let options = Options {
-            link_type: LinkType(dlt as u16),
-            snaplen: 262_144,
-            netmask: Some(0xffff_ff00),
-            mode: Mode::Compat,
-        };
         let theirs = self.libpcap.compile(dlt, 262_144, text, true, 0xffff_ff00);
-        let ours = compile(text, &options, &System);
+        let ours = compile(text, &options(dlt, Mode::Compat), &System);
         let (theirs, ours) = match (theirs, ours) {
             (Ok(theirs), Ok(ours)) => (theirs, ours),
             (Err(_), Err(_)) => {

@@ -4,6 +4,7 @@ mod engines;
 mod kernel;
 mod language;
 mod libpcap;
+mod machines;
 mod oracle;
 mod programs;
 mod scoped;
