@@ -14,6 +14,14 @@ pub(crate) const SET_MIN: usize = 8;
 /// Passes over the graph of an expression. libpcap ends after as many that only move tests about.
 pub(crate) const PASSES_MAX: usize = 100;
 
+/// Values that something is known of at one place of a scoped filter, and results of tests of each: those that were first compared, and the
+/// tests that were made last.
+pub(crate) const KNOWN_VALUES_MAX: usize = 32;
+pub(crate) const KNOWN_RESULTS_MAX: usize = 8;
+
+/// Tests that an edge is led past.
+pub(crate) const PASSED_MAX: usize = 200;
+
 /// Headers that a chain is followed through. Each is 8 bytes or more, or leads back.
 pub(crate) const CHAIN_STEPS_MAX: u32 = 10_000;
 

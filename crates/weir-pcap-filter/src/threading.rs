@@ -8,14 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::graph::{Condition, Graph, Target};
 use crate::ir::{Comparison, Test, Value, ValueId};
-
-/// Values that something is known of at one place, and results of tests of each, at most: those that were first compared, and the tests
-/// that were made last.
-const VALUES_MAX: usize = 32;
-const RESULTS_MAX: usize = 8;
-
-/// Tests that an edge is led past at most.
-const PASSED_MAX: usize = 200;
+use crate::limits::{KNOWN_RESULTS_MAX, KNOWN_VALUES_MAX, PASSED_MAX};
 
 /// How a test may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,11 +115,11 @@ fn arrive(graph: &Graph, known: &mut [Option<Known>], here: Known, mut target: T
 
 impl Known {
     fn learn(&mut self, test: Test, outcome: Outcome) {
-        if self.results.len() == VALUES_MAX && !self.results.contains_key(&test.left) {
+        if self.results.len() == KNOWN_VALUES_MAX && !self.results.contains_key(&test.left) {
             return;
         }
         let results = self.results.entry(test.left).or_default();
-        if results.len() == RESULTS_MAX {
+        if results.len() == KNOWN_RESULTS_MAX {
             results.remove(0);
         }
         results.push((test, outcome));
