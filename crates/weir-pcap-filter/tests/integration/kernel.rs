@@ -7,9 +7,8 @@ use testkit::skip::skip;
 use testkit::socket_filter::Pair;
 use weir_cbpf::Machine;
 use weir_kernel::{Input, Maps};
-use weir_pcap_filter::{Condition, LinkType, Mode, Options, compile};
+use weir_pcap_filter::{Condition, LinkType, Mode, Options, SystemNames, compile};
 
-use crate::libpcap::System;
 use crate::machines::options;
 
 const DLT: i32 = 1;
@@ -26,7 +25,7 @@ fn cases(mode: Mode) -> Vec<(String, weir_pcap_filter::Filter, Vec<Vec<u8>>)> {
         if text.contains("bound") || text.contains("ifindex") {
             continue;
         }
-        let Ok(filter) = compile(&text, &options(DLT, mode), &System) else { continue };
+        let Ok(filter) = compile(&text, &options(DLT, mode), &SystemNames::default()) else { continue };
         let link = packets::link(DLT);
         let packets =
             (0..6).map(|_| link.packet(&mut random).bytes).filter(|bytes| bytes.len() >= 15).collect();
@@ -71,7 +70,7 @@ fn programs_at_tc_return_what_filters_keep() {
     // The kernel's test runs have packets of the loopback interface, of no queue and with no hash.
     let options = Options { link_type: LinkType::EN10MB, snaplen: 96, netmask: None, mode: Mode::Scoped };
     let text = "ifindex 1 and hash = 0 and not outbound and not queue 3 and queue > 3";
-    let filter = compile(text, &options, &System).expect(text);
+    let filter = compile(text, &options, &SystemNames::default()).expect(text);
     let loaded = weir_kernel::load(&filter.program("filter").expect("fits"), &maps).expect(text);
     let ran = loaded.run(Input { bytes: &[0; 60], context: &[] }, 1).expect("runs");
     assert_eq!(ran.r0 as u32, 96, "{text}");

@@ -1,65 +1,14 @@
 //! Compatible filters keep the packets that libpcap's keep, and are refused where libpcap refuses.
 
-use std::net::{IpAddr, ToSocketAddrs as _};
-
 use testkit::expressions::{EXPRESSIONS, expression, listing};
 use testkit::libpcap::Libpcap;
 use testkit::packets::{self, LINKS};
 use testkit::pcap_file::{self, Packet};
 use testkit::random::Source;
 use weir_cbpf::{Insn, Machine};
-use weir_pcap_filter::{Mode, Names, Transport, compile};
+use weir_pcap_filter::{Mode, SystemNames, compile};
 
 use crate::machines::options;
-
-/// The names of the system that libpcap asks too.
-pub(crate) struct System;
-
-impl Names for System {
-    fn host(&self, name: &str) -> Vec<IpAddr> {
-        (name, 0)
-            .to_socket_addrs()
-            .map(|found| found.map(|address| address.ip()).collect())
-            .unwrap_or_default()
-    }
-
-    fn network(&self, _: &str) -> Option<u32> {
-        None
-    }
-
-    fn port(&self, name: &str, transport: Transport) -> Option<u16> {
-        let suffix = match transport {
-            Transport::Tcp => "tcp",
-            Transport::Udp => "udp",
-            Transport::Sctp => "sctp",
-        };
-        lines("/etc/services").into_iter().find_map(|fields| {
-            let (port, protocol) = fields.get(1)?.split_once('/')?;
-            let is_named = fields.iter().enumerate().any(|(at, field)| at != 1 && field == name);
-            (is_named && protocol == suffix).then(|| port.parse().ok()).flatten()
-        })
-    }
-
-    fn protocol(&self, name: &str) -> Option<u8> {
-        lines("/etc/protocols").into_iter().find_map(|fields| {
-            let number = fields.get(1)?.parse().ok()?;
-            fields.iter().enumerate().any(|(at, field)| at != 1 && field == name).then_some(number)
-        })
-    }
-
-    fn ether(&self, _: &str) -> Option<[u8; 6]> {
-        None
-    }
-}
-
-/// Fields of the lines of a database, without comments.
-fn lines(path: &str) -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let fields = |line: &str| {
-        line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect()
-    };
-    text.lines().map(fields).collect()
-}
 
 /// What is compared.
 struct Comparison {
@@ -80,7 +29,7 @@ impl Comparison {
         }
         self.expressions += 1;
         let theirs = self.libpcap.compile(dlt, 262_144, text, true, 0xffff_ff00);
-        let ours = compile(text, &options(dlt, Mode::Compat), &System);
+        let ours = compile(text, &options(dlt, Mode::Compat), &SystemNames::default());
         let (theirs, ours) = match (theirs, ours) {
             (Ok(theirs), Ok(ours)) => (theirs, ours),
             (Err(_), Err(_)) => {

@@ -3,10 +3,9 @@
 use testkit::packets;
 use testkit::random::Source;
 use weir_cbpf::{Machine, text};
-use weir_pcap_filter::{LinkType, Mode, Options, compile};
+use weir_pcap_filter::{LinkType, Mode, Options, SystemNames, compile};
 
 use crate::engines::{Ready, listing};
-use crate::libpcap::System;
 
 pub(crate) fn options(dlt: i32, mode: Mode) -> Options {
     Options { link_type: LinkType(dlt as u16), snaplen: 262_144, netmask: Some(0xffff_ff00), mode }
@@ -20,7 +19,7 @@ pub(crate) fn compare(
     packets_each: usize,
     random: &mut Source,
 ) -> usize {
-    let Ok(filter) = compile(expression, &options(dlt, mode), &System) else { return 0 };
+    let Ok(filter) = compile(expression, &options(dlt, mode), &SystemNames::default()) else { return 0 };
     let program = filter.program("filter").unwrap_or_else(|error| panic!("{dlt} `{expression}`: {error}"));
     let classic = filter.classic().map(|insns| {
         weir_cbpf::check(&insns, Machine::Userland).unwrap_or_else(|refused| {

@@ -4,15 +4,14 @@ use testkit::expressions::{self, EXPRESSIONS, expression};
 use testkit::packets::{self, LINKS};
 use testkit::random::Source;
 use weir_cbpf::Machine;
-use weir_pcap_filter::{Facts, Filter, Mode, NoNames, compile, parse};
+use weir_pcap_filter::{Facts, Filter, Mode, NoNames, SystemNames, compile, parse};
 
 use crate::engines::Ready;
-use crate::libpcap::System;
 use crate::machines::{compare, options};
 use crate::oracle::{self, Unknown};
 
 fn scoped(dlt: i32, text: &str) -> Option<Filter> {
-    compile(text, &options(dlt, Mode::Scoped), &System).ok()
+    compile(text, &options(dlt, Mode::Scoped), &SystemNames::default()).ok()
 }
 
 /// How many packets were compared.
@@ -259,7 +258,7 @@ fn whole_packets_of_plain_expressions_are_kept_as_in_compatible_mode() {
     let mut random = Source::new(44);
     let mut compared = 0;
     for link in LINKS {
-        let is_ipv6 = compile("ip6", &options(link.dlt, Mode::Compat), &System).ok();
+        let is_ipv6 = compile("ip6", &options(link.dlt, Mode::Compat), &SystemNames::default()).ok();
         for _ in 0..30 {
             let text = expression(&mut random, link.dlt);
             // Bytes may be out of any packet, and numbers are read otherwise.
@@ -267,7 +266,7 @@ fn whole_packets_of_plain_expressions_are_kept_as_in_compatible_mode() {
             if differs || text.contains("protochain") || text.contains("!=") {
                 continue;
             }
-            let compat = compile(&text, &options(link.dlt, Mode::Compat), &System);
+            let compat = compile(&text, &options(link.dlt, Mode::Compat), &SystemNames::default());
             let (Ok(compat), Some(scoped)) = (compat, scoped(link.dlt, &text)) else { continue };
             // libpcap's machine rejects where the kernel alone has the answer.
             if scoped.asks_context() {
