@@ -27,7 +27,7 @@ use crate::pcap::engine::Ready;
 use crate::print::print;
 
 /// The name of the program that an expression becomes.
-const PROGRAM: &str = "filter";
+pub(crate) const PROGRAM: &str = "filter";
 
 /// A failure, and the expression that its spans are in.
 type Failed = (Failure, Option<SourceFile>);

@@ -58,8 +58,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// A socket that receives nothing before [`Socket::bind`]. `by`: who
-    /// filters its packets: what is still to be filtered is not cut.
+    /// A socket that receives nothing before [`Socket::bind`]. `by`: who filters its packets; what is still to be filtered is not cut.
     pub(super) fn open(
         device: &Device,
         options: Options,
@@ -239,7 +238,7 @@ const ADDRESS: usize = 48;
 /// A program that keeps so many bytes of every packet.
 fn keeps(bytes: u32) -> Program {
     // SANITY: a program of one return.
-    weir_cbpf::check(&[Insn { code: 0x06, jt: 0, jf: 0, k: bytes }], Machine::Kernel).expect("a return")
+    weir_cbpf::check(&[Insn::ret(bytes)], Machine::Kernel).expect("a return")
 }
 
 /// A frame of a ring as a record, its tag and its cooked header put in place.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use clap::ArgGroup;
 use weir_capture::SNAPLEN_DEFAULT;
-
 use weir_pcap_filter::Mode;
 
 use crate::args::pcap::{Names, mode};

@@ -21,7 +21,7 @@ const RECORDS_MAX: u64 = 8192;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u16 = 1;
 
-/// See above.
+/// The ports that are captured at.
 pub(super) struct Dpdk {
     capture: Capture,
     interfaces: Vec<Interface>,

@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 use weir_capture::live;
 use weir_pcap_filter::LinkType;
+use weir_source::SourceFile;
 
 use crate::args::capture::Capture as Args;
 use crate::capture::filters::Expression;
 use crate::failure::{Failure, Report as _};
 use crate::pcap;
 use crate::print::print;
-use weir_source::SourceFile;
 
 /// Before the names of interfaces, so that they are not those that Wireshark captures at by itself.
 const PREFIX: &str = "weir-";
@@ -61,9 +61,8 @@ fn interfaces() -> Result<String, Failure> {
 
 fn link_types(interface: &str) -> Result<String, Failure> {
     let number = live::link_type(interface).map_err(|error| super::failure(error, None))?;
-    let listed = weir_pcap_filter::LINK_TYPES.iter().find(|row| LinkType(row.0) == LinkType::of_file(number));
-    let (name, about) = listed.map_or(("", ""), |row| (row.1, row.2));
-    Ok(format!("dlt {{number={number}}}{{name={name}}}{{display={about}}}\n"))
+    let link_type = LinkType::of_file(number);
+    Ok(format!("dlt {{number={number}}}{{name={}}}{{display={}}}\n", link_type.name(), link_type.about()))
 }
 
 const CONFIG: &str = "\

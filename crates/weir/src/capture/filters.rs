@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::fmt;
 
 use weir_capture::{Classify, Filters, Kernel, Record, SNAPLEN_DEFAULT};
-use weir_cbpf::insn::{class, jmp, mode, size};
+use weir_cbpf::insn::{jmp, size};
 use weir_cbpf::{Insn, Machine, Metadata, Program, ancillary};
 use weir_pcap_filter::ast::{Expr, Term};
 use weir_pcap_filter::{Facts, Filter, LinkType, Mode, Options};
@@ -19,7 +19,8 @@ use crate::args::filter::Engine;
 use crate::failure::Failure;
 use crate::pcap;
 use crate::pcap::engine::Ready;
-use crate::pcap::refused;
+use crate::pcap::eval::OUTGOING;
+use crate::pcap::{PROGRAM, refused};
 
 /// An expression of pcap-filter(7).
 pub(super) struct Expression<'a> {
@@ -76,7 +77,7 @@ impl<'a> Expression<'a> {
     /// As [`Filters::kernel`] for an engine of eBPF: instructions as they lie in memory.
     pub(super) fn ebpf(&self, link_type: u16) -> Result<Vec<[u8; 8]>, Refused> {
         let filter = self.keep(self.compiled(LinkType::of_file(link_type)))?;
-        let program = self.keep(filter.program("filter").map_err(refused))?;
+        let program = self.keep(filter.program(PROGRAM).map_err(refused))?;
         Ok(program.insns.iter().map(|insn| insn.to_bytes()).collect())
     }
 
@@ -92,7 +93,7 @@ impl<'a> Expression<'a> {
         if self.is_of_files {
             pcap::known_of_files(&filter)?;
         }
-        Ready::of(filter.program("filter").map_err(refused)?, filter.asks_context(), Engine::Jit)
+        Ready::of(filter.program(PROGRAM).map_err(refused)?, filter.asks_context(), Engine::Jit)
     }
 
     fn interpreted(&self, link_type: u16) -> Result<Program, Failure> {
@@ -140,11 +141,8 @@ impl Filters for Expression<'_> {
 }
 
 /// Keeps packets out of which the kernel has taken a tag (SKF_AD_VLAN_TAG_PRESENT), and goes on with others.
-const KEEPS_TAGGED: [Insn; 3] = [
-    Insn { code: class::LD | size::W | mode::ABS, jt: 0, jf: 0, k: ancillary::BASE + 48 },
-    Insn { code: class::JMP | jmp::JEQ, jt: 1, jf: 0, k: 0 },
-    Insn { code: class::RET, jt: 0, jf: 0, k: SNAPLEN_DEFAULT },
-];
+const KEEPS_TAGGED: [Insn; 3] =
+    [Insn::load(size::W, ancillary::BASE + 48), Insn::jump(jmp::JEQ, 0, 1, 0), Insn::ret(SNAPLEN_DEFAULT)];
 
 impl fmt::Debug for Expression<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -185,13 +183,11 @@ fn facts(record: &Record<'_>) -> Facts {
 
 struct Interpreted(Program);
 
-/// The kernel's number for what is sent (PACKET_OUTGOING); the others are all received.
-const OUTGOING: u32 = 4;
-
 impl Classify for Interpreted {
     fn keep(&mut self, record: &Record<'_>) -> u32 {
         // Of a file nothing is known but its bytes, as with libpcap.
         let metadata = (record.ifindex != 0).then(|| Metadata {
+            // The other types are all received.
             pkt_type: if record.is_outgoing() { OUTGOING } else { 0 },
             ifindex: record.ifindex,
             ..Metadata::default()

@@ -117,7 +117,7 @@ fn packets(
 }
 
 /// `PACKET_OUTGOING`, and a type that is neither received nor sent.
-const OUTGOING: u32 = 4;
+pub(crate) const OUTGOING: u32 = 4;
 const UNKNOWN: u32 = 0xff;
 
 /// What the file says of a packet, as filters ask for it.
