@@ -55,6 +55,8 @@ pub struct Capture<'c> {
 struct Kept<'c> {
     sinks: Vec<Box<dyn Sink + 'c>>,
     filters: Option<Box<dyn Filters + 'c>>,
+    /// The filters that were asked for, by their link types. Interfaces of one link type share one: a file may have many thousands.
+    ready: Vec<(u16, Box<dyn Classify>)>,
     snaplen: u32,
     /// How many packets are still to be kept.
     left: Option<u64>,
@@ -65,7 +67,8 @@ struct Kept<'c> {
 /// An interface.
 struct At {
     name: String,
-    filter: Option<Box<dyn Classify>>,
+    /// The number of its filter in `ready`.
+    filter: Option<usize>,
     kept: u64,
     kept_bytes: u64,
     rejected: u64,
@@ -83,7 +86,8 @@ impl<'c> Capture<'c> {
         most: Option<u64>,
         now: Moment,
     ) -> Capture<'c> {
-        let flow = Kept { sinks, filters, snaplen, left: most, interfaces: Vec::new(), now };
+        let (ready, interfaces) = (Vec::new(), Vec::new());
+        let flow = Kept { sinks, filters, ready, snaplen, left: most, interfaces, now };
         Capture { source, flow, counts: Vec::new(), begun: now }
     }
 
@@ -159,13 +163,12 @@ impl<'c> Capture<'c> {
     /// If the source cannot say.
     pub fn tallies(&mut self) -> Result<Vec<Tally>, Error> {
         self.counts = self.source.counts()?;
-        let counts = |index: usize| self.counts.get(index).cloned().unwrap_or_default();
         let tally = |(index, at): (usize, &At)| Tally {
             name: at.name.clone(),
             kept: at.kept,
             kept_bytes: at.kept_bytes,
             rejected: at.filter.is_some().then_some(at.rejected),
-            counts: counts(index),
+            counts: self.counts_of(index),
         };
         Ok(self.flow.interfaces.iter().enumerate().map(tally).collect())
     }
@@ -173,7 +176,7 @@ impl<'c> Capture<'c> {
     /// For each interface, from what the source counted last.
     fn statistics(&self) -> Vec<Statistics> {
         let of = |(index, at): (usize, &At)| {
-            let counts = self.counts.get(index).cloned().unwrap_or_default();
+            let counts = self.counts_of(index);
             if let Some(of_file) = counts.of_file {
                 return of_file;
             }
@@ -194,22 +197,35 @@ impl<'c> Capture<'c> {
         };
         self.flow.interfaces.iter().enumerate().map(of).collect()
     }
+
+    /// What the source counted last at an interface.
+    fn counts_of(&self, index: usize) -> Counts {
+        self.counts.get(index).cloned().unwrap_or_default()
+    }
 }
 
 impl Kept<'_> {
     fn is_full(&self) -> bool {
         self.sinks.iter().any(|sink| sink.is_full(self.now))
     }
+
+    /// The number of a link type's filter in `ready`; none keeps every packet.
+    fn filter(&mut self, link_type: u16) -> Result<Option<usize>, Error> {
+        let Some(filters) = &self.filters else { return Ok(None) };
+        if let Some(known) = self.ready.iter().position(|(known, _)| *known == link_type) {
+            return Ok(Some(known));
+        }
+        let filter = filters.user(link_type).map_err(|error| Error::Filter { link_type, error })?;
+        self.ready.push((link_type, filter));
+        Ok(Some(self.ready.len() - 1))
+    }
 }
 
 impl Take for Kept<'_> {
     fn interface(&mut self, interface: &Interface, filtered: Filtered) -> Result<(), Error> {
-        let link_type = interface.link_type;
-        let filter = match &self.filters {
-            Some(filters) if filtered == Filtered::No => {
-                Some(filters.user(link_type).map_err(|error| Error::Filter { link_type, error })?)
-            }
-            _ => None,
+        let filter = match filtered {
+            Filtered::Yes => None,
+            Filtered::No => self.filter(interface.link_type)?,
         };
         let name = interface.name.clone().unwrap_or_else(|| self.interfaces.len().to_string());
         self.interfaces.push(At { name, filter, kept: 0, kept_bytes: 0, rejected: 0, drops: 0 });
@@ -220,8 +236,8 @@ impl Take for Kept<'_> {
         let at = &mut self.interfaces[record.interface];
         let mut record = *record;
         let mut most = self.snaplen;
-        if let Some(filter) = at.filter.as_mut().filter(|_| !record.is_accepted) {
-            let keep = filter.keep(&record);
+        if let Some(filter) = at.filter.filter(|_| !record.is_accepted) {
+            let keep = self.ready[filter].1.keep(&record);
             if keep == 0 {
                 at.rejected += 1;
                 at.drops += record.drops;

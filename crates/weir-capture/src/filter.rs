@@ -31,7 +31,7 @@ pub trait Filters {
     /// If there is no such filter on this link type.
     fn kernel(&self, link_type: u16) -> Result<Kernel, Box<dyn std::error::Error + Send + Sync>>;
 
-    /// The filter in this process.
+    /// The filter in this process, which a capture asks for once: all interfaces of this link type share it.
     ///
     /// # Errors
     /// As [`Filters::kernel`].

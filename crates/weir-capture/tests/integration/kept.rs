@@ -53,7 +53,7 @@ fn all_that_a_source_says_of_packets_is_written() {
 
 #[test]
 fn what_was_lost_before_packets_that_are_rejected_was_lost_before_the_next() {
-    let (mut capture, output) = capture(Scripted::new(12), Some(Every { every: 5, bytes: 20 }), None);
+    let (mut capture, output) = capture(Scripted::new(12), Some(Every::of(5, 20)), None);
     ended(&mut capture);
     let (packets, statistics) = read(&output.bytes.borrow());
     let lost: Vec<&str> = packets.iter().map(|line| line.split(", id").next().unwrap()).collect();
@@ -73,14 +73,23 @@ fn what_was_lost_before_packets_that_are_rejected_was_lost_before_the_next() {
 #[test]
 fn a_filter_is_not_asked_about_what_the_source_has_filtered() {
     let source = Scripted { filtered: Filtered::Yes, ..Scripted::new(12) };
-    let (mut capture, output) = capture(source, Some(Every { every: 5, bytes: 20 }), None);
+    let (mut capture, output) = capture(source, Some(Every::of(5, 20)), None);
     ended(&mut capture);
     assert_eq!(read(&output.bytes.borrow()).0.len(), 12);
 }
 
 #[test]
+fn interfaces_of_one_link_type_share_a_filter() {
+    let every = Every::of(5, 20);
+    let asked = every.asked.clone();
+    let (mut capture, _output) = capture(Scripted::new(12), Some(every), None);
+    ended(&mut capture);
+    assert_eq!((capture.tallies().unwrap().len(), asked.get()), (2, 1));
+}
+
+#[test]
 fn it_ends_after_as_many_packets_as_were_asked_for() {
-    let (mut capture, output) = capture(Scripted::new(100), Some(Every { every: 2, bytes: 20 }), Some(5));
+    let (mut capture, output) = capture(Scripted::new(100), Some(Every::of(2, 20)), Some(5));
     ended(&mut capture);
     assert_eq!(capture.step(moment(4)).unwrap(), Step::Ended);
     assert_eq!(read(&output.bytes.borrow()).0.len(), 5);
@@ -133,7 +142,7 @@ fn a_link_type_without_the_filter_is_an_error() {
             Ok(())
         }
     }
-    let (mut capture, _output) = capture(Other, Some(Every { every: 1, bytes: 1 }), None);
+    let (mut capture, _output) = capture(Other, Some(Every::of(1, 1)), None);
     let error = capture.step(moment(2)).unwrap_err();
     assert!(
         matches!(error, Error::Filter { link_type: 127, .. }) && error.to_string() == "of Ethernet alone"

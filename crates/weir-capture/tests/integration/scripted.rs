@@ -1,6 +1,6 @@
 //! A source that yields what it is given, and files that are written from it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -82,9 +82,18 @@ impl Source for Scripted {
 }
 
 /// Keeps `bytes` bytes of packets whose number is a multiple of `every`.
+#[derive(Clone)]
 pub(crate) struct Every {
-    pub(crate) every: u32,
-    pub(crate) bytes: u32,
+    every: u32,
+    bytes: u32,
+    /// How often it was asked for.
+    pub(crate) asked: Rc<Cell<u32>>,
+}
+
+impl Every {
+    pub(crate) fn of(every: u32, bytes: u32) -> Every {
+        Every { every, bytes, asked: Rc::default() }
+    }
 }
 
 impl Filters for Every {
@@ -93,8 +102,9 @@ impl Filters for Every {
     }
 
     fn user(&self, link_type: u16) -> Result<Box<dyn Classify>, Box<dyn std::error::Error + Send + Sync>> {
+        self.asked.update(|asked| asked + 1);
         match link_type {
-            1 => Ok(Box::new(Every { ..*self })),
+            1 => Ok(Box::new(self.clone())),
             _ => Err("of Ethernet alone".into()),
         }
     }
