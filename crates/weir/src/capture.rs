@@ -96,11 +96,8 @@ impl Asked {
 
 fn captured(args: &Args, asked: &Asked) -> Result<ExitCode, Failure> {
     let names = pcap::system_names(&args.names)?;
-    let expression = asked.filter.as_deref().map(|text| Expression::new(text, args, &names));
-    if let Some(expression) = &expression {
-        // Syntax errors are reported before anything is opened.
-        expression.check()?;
-    }
+    // Syntax errors are reported before anything is opened.
+    let expression = asked.filter.as_deref().map(|text| Expression::new(text, args, &names)).transpose()?;
     let failed = |error| failure(error, expression.as_ref());
     let signals = Signals::block()?;
     let mut reporter = Reporter::new(args.stats, args.quiet);

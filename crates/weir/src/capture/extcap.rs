@@ -76,7 +76,8 @@ fn fault(args: &Args, filter: &str) -> Result<String, Failure> {
     let names = pcap::system_names(&args.names)?;
     let interface = args.extcap.extcap_interface.as_deref().unwrap_or_default();
     let number = live::link_type(real_name(interface)).map_err(|error| super::failure(error, None))?;
-    match Expression::new(filter, args, &names).compiled(LinkType::of_file(number)) {
+    let expression = Expression::new(filter, args, &names);
+    match expression.and_then(|expression| expression.compiled(LinkType::of_file(number))) {
         Ok(_) => Ok(String::new()),
         Err(failure) => {
             let source = SourceFile { name: "<filter>".to_owned(), text: filter.to_owned() };

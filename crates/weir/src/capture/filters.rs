@@ -25,6 +25,8 @@ use crate::pcap::{PROGRAM, refused};
 /// An expression of pcap-filter(7).
 pub(super) struct Expression<'a> {
     text: &'a str,
+    /// None: it is empty.
+    tree: Option<Expr>,
     snaplen: u32,
     netmask: Option<u32>,
     mode: Mode,
@@ -37,10 +39,13 @@ pub(super) struct Expression<'a> {
 type Refused = Box<dyn std::error::Error + Send + Sync>;
 
 impl<'a> Expression<'a> {
-    pub(super) fn new(text: &'a str, args: &Args, names: &'a SystemNames) -> Expression<'a> {
+    /// Syntax errors are reported here; those of a link type by [`Expression::compiled`].
+    pub(super) fn new(text: &'a str, args: &Args, names: &'a SystemNames) -> Result<Expression<'a>, Failure> {
+        let tree = weir_pcap_filter::parse(text, args.mode).map_err(|fault| Failure::Script(vec![fault]))?;
         let (snaplen, netmask) = (args.snaplen(), args.netmask());
         let (mode, is_of_files) = (args.mode, !args.files.is_empty());
-        Expression { text, snaplen, netmask, mode, is_of_files, names, failure: RefCell::new(None) }
+        let failure = RefCell::new(None);
+        Ok(Expression { text, tree, snaplen, netmask, mode, is_of_files, names, failure })
     }
 
     pub(super) fn text(&self) -> &'a str {
@@ -52,13 +57,6 @@ impl<'a> Expression<'a> {
         self.failure.borrow_mut().take()
     }
 
-    /// Whether it is an expression at all.
-    pub(super) fn check(&self) -> Result<(), Failure> {
-        weir_pcap_filter::parse(self.text, self.mode)
-            .map(|_| ())
-            .map_err(|fault| Failure::Script(vec![fault]))
-    }
-
     /// What is wrong with it on a link type, if anything is.
     pub(super) fn compiled(&self, link_type: LinkType) -> Result<Filter, Failure> {
         let options = Options { link_type, snaplen: self.snaplen, netmask: self.netmask, mode: self.mode };
@@ -66,7 +64,7 @@ impl<'a> Expression<'a> {
     }
 
     fn mentions(&self, is_it: fn(&Term) -> bool) -> bool {
-        weir_pcap_filter::parse(self.text, self.mode).ok().flatten().is_some_and(|expr| has(&expr, is_it))
+        self.tree.as_ref().is_some_and(|tree| has(tree, is_it))
     }
 
     /// Asks for what no byte of a packet says.
