@@ -60,6 +60,7 @@ struct Asked {
     interfaces: Vec<String>,
     /// None: packets are not written.
     output: Option<PathBuf>,
+    rotation: Rotation,
     filter: Option<String>,
 }
 
@@ -71,26 +72,27 @@ impl Asked {
             }
             (one, other) => one.iter().chain(other).find(|text| !text.trim().is_empty()).cloned(),
         };
+        let rotation = Rotation { bytes: args.rotate_size, time: args.rotate_time, files: args.files_kept };
         if let Some(interface) = &args.extcap.extcap_interface {
             let interfaces = vec![extcap::real_name(interface).to_owned()];
-            return Ok(Asked { interfaces, output: args.extcap.fifo.clone(), filter });
+            return Ok(Asked { interfaces, output: args.extcap.fifo.clone(), rotation, filter });
         }
         if args.output.is_none() && !args.print && !args.stats {
             return Err(Failure::Usage(anyhow!(
                 "nothing is to be done with packets: -w FILE writes them, --print prints them, --stats counts them"
             )));
         }
-        if args.files_kept.is_some() && args.rotate_size.is_none() && args.rotate_time.is_none() {
+        if rotation.files.is_some() && !rotation.is_any() {
             return Err(Failure::Usage(anyhow!("--files needs --rotate-size or --rotate-time")));
         }
         let is_pipe = args.output.as_deref() == Some(Path::new("-"));
-        if is_pipe && (args.rotate_size.is_some() || args.rotate_time.is_some()) {
+        if is_pipe && rotation.is_any() {
             return Err(Failure::Usage(anyhow!("standard output cannot be rotated; name a file with -w")));
         }
         if is_pipe && args.print {
             return Err(Failure::Usage(anyhow!("--print prints where -w - writes; name a file with -w")));
         }
-        Ok(Asked { interfaces: args.interfaces.clone(), output: args.output.clone(), filter })
+        Ok(Asked { interfaces: args.interfaces.clone(), output: args.output.clone(), rotation, filter })
     }
 }
 
@@ -161,14 +163,13 @@ fn sinks<'a>(
     let mut sinks: Sinks<'_> = Vec::new();
     let mut pipe = None;
     if let Some(path) = &asked.output {
-        let rotation = Rotation { bytes: args.rotate_size, time: args.rotate_time, files: args.files_kept };
         if path == Path::new("-") || args.extcap.fifo.is_some() {
             let failed = |error| Error::Create { path: path.clone(), error };
             let output = opened_pipe(path).map_err(failed)?;
             pipe = Some(output.try_clone().map_err(failed)?.into());
             sinks.push(Box::new(Save::to_pipe(Box::new(output), section(), now)?));
         } else {
-            sinks.push(Box::new(Save::to_file(path, rotation, section(), now)?));
+            sinks.push(Box::new(Save::to_file(path, asked.rotation, section(), now)?));
         }
     }
     if let Some(input) = printer.and_then(Printer::input) {
