@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use weir_capture::files::Files;
 use weir_capture::live::{self, Interfaces};
 use weir_capture::{Capture, Error, Filters, Moment, Rotation, Save, Sink, Source};
@@ -227,8 +227,4 @@ fn moment() -> Moment {
         monotonic: BEGUN.get_or_init(Instant::now).elapsed(),
         epoch_ns: u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX),
     }
-}
-
-fn machine<T>(result: nix::Result<T>, call: &'static str) -> Result<T, Failure> {
-    result.context(call).map_err(Failure::Machine)
 }

@@ -22,6 +22,7 @@ mod print;
 mod queued;
 mod run;
 mod sessions;
+mod signals;
 mod supervised;
 mod trial;
 mod view;

@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, anyhow};
 use nix::libc::SIGCHLD;
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
 use weir_codegen::Compiled;
 use weir_report::Report as Output;
 use weir_run::{Front, Notice, Notices, Run, Running, Script, Start};
@@ -27,6 +27,7 @@ use crate::lines::WholeLines;
 use crate::live::Live;
 use crate::print::{is_coloured, print, tell, tell_text, wants_colour};
 use crate::queued::{Queue, Queued};
+use crate::signals;
 use crate::supervised::{self, Supervised};
 use crate::trial;
 
@@ -210,7 +211,8 @@ fn text_from(mut from: impl Read) -> io::Result<String> {
 /// Runs until it is over, or a signal ends it. `flight`: it takes snapshots.
 fn driven(run: Run, start: Start, flight: Option<&Record>) -> Result<ExitCode, Failure> {
     let is_signalled = run.awaits_signal();
-    let signals = blocked_signals((flight.is_some() || is_signalled).then_some(Signal::SIGUSR1))?;
+    let snapshots = (flight.is_some() || is_signalled).then_some(Signal::SIGUSR1);
+    let signals = signals::blocked(snapshots.into_iter().chain([Signal::SIGCHLD]))?;
     let mut running = run.start(start)?;
     // Who has a session asks by its name.
     if flight.is_some_and(|record| !record.quiet && record.tended.is_none()) {
@@ -236,18 +238,6 @@ fn take(signals: &SignalFd, running: &mut Running, is_signalled: bool) -> Result
         }
     }
     Ok(())
-}
-
-/// From here on these signals are read from a descriptor.
-fn blocked_signals(more: Option<Signal>) -> Result<SignalFd, Failure> {
-    let mut signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD]);
-    signals.extend(more);
-    // A file that may not grow further (RLIMIT_FSIZE) is an error of the write, like a full disk.
-    let blocked = SigSet::from_iter(signals.iter().chain([Signal::SIGXFSZ]));
-    let old_mask = blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK);
-    old_mask.context("blocking signals").map_err(Failure::Machine)?;
-    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    SignalFd::with_flags(&signals, flags).context("signalfd").map_err(Failure::Machine)
 }
 
 /// Prints what a run says. `source`: what its script's spans are in.

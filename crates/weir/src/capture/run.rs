@@ -6,13 +6,13 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::signalfd::SignalFd;
 use weir_capture::{Capture, Error, Step};
 
+use crate::capture::moment;
 use crate::capture::report::Reporter;
-use crate::capture::{machine, moment};
 use crate::failure::Failure;
+use crate::signals;
 
 /// SIGINT, SIGTERM and SIGHUP, which are read from a descriptor.
 pub(super) struct Signals(SignalFd);
@@ -20,12 +20,7 @@ pub(super) struct Signals(SignalFd);
 impl Signals {
     /// From here on they end nothing by themselves.
     pub(super) fn block() -> Result<Signals, Failure> {
-        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
-        // A file that may not grow further (RLIMIT_FSIZE) is an error of the write, like a full disk.
-        let blocked = SigSet::from_iter(signals.iter().chain([Signal::SIGXFSZ]));
-        machine(blocked.thread_swap_mask(SigmaskHow::SIG_BLOCK), "blocking signals")?;
-        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-        Ok(Signals(machine(SignalFd::with_flags(&signals, flags), "signalfd")?))
+        signals::blocked([]).map(Signals)
     }
 
     /// Readable while there is one.
