@@ -31,7 +31,7 @@ use crate::live::device::Device;
 use crate::live::socket::Socket;
 use crate::source::{Counts, Drained, Filtered, Flow, Source, Take};
 
-pub use crate::live::device::{Listed, link_type, list};
+pub use crate::live::device::{Listed, link_type, list, os};
 
 /// How interfaces are captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

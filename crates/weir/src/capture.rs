@@ -188,11 +188,8 @@ fn opened_pipe(path: &Path) -> io::Result<File> {
 
 /// What a file says of this machine and this program.
 fn section() -> Section {
-    let uname = nix::sys::utsname::uname().ok();
-    let os = uname
-        .map(|uname| format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()));
     let application = Some(format!("weir {}", env!("CARGO_PKG_VERSION")));
-    Section { hardware: processor(), os, application, comments: Vec::new() }
+    Section { hardware: processor(), os: live::os(), application, comments: Vec::new() }
 }
 
 /// As the kernel names it.

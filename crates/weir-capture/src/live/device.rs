@@ -55,6 +55,12 @@ pub fn link_type(name: &str) -> Result<u16, Error> {
     Ok(Device::of(name)?.link_type())
 }
 
+/// The kernel's name and release, as files say them of sections and of interfaces.
+pub fn os() -> Option<String> {
+    let uname = nix::sys::utsname::uname().ok()?;
+    Some(format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()))
+}
+
 /// An interface that is to be captured.
 pub(super) struct Device {
     pub(super) name: String,
@@ -114,9 +120,7 @@ impl Device {
     pub(super) fn described(&self) -> Interface {
         let mut of = Interface::new(self.link_type(), 0);
         of.name = Some(self.name.clone());
-        of.os = nix::sys::utsname::uname().ok().map(|uname| {
-            format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy())
-        });
+        of.os = os();
         if self.kind.is_none() {
             return of;
         }

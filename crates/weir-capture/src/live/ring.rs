@@ -87,7 +87,7 @@ impl Ring {
     /// Whether there is a frame; gives blocks back that have no more.
     #[inline]
     fn is_ready(&mut self) -> bool {
-        if self.left > 0 { true } else { self.next_block() }
+        self.left > 0 || self.next_block()
     }
 
     fn next_block(&mut self) -> bool {
