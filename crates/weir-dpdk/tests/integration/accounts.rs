@@ -1,20 +1,19 @@
 //! Every packet is accounted for: received = filtered + written + dropped, and received is what the application counted.
 
-use weir_dpdk_source::{Counters, Direction};
+use weir_dpdk_source::{Counters, Direction, Options, Packet};
+use weir_packet_ring::RingSpec;
 use weir_packet_ring::limits::RING_BYTES_MIN;
 
-use crate::application::{Fake, Forwarded, Seen, filtered, finish, sum};
-use weir_dpdk_source::Options;
+use crate::application::{Fake, Forwarded, Seen, filtered, finish, sum, wait_until};
 
 /// Runs bursts under these options, and gives counters of each ring and the packets.
-fn captured(options: &Options, bursts: u32) -> (Forwarded, Vec<(usize, Direction, Counters)>, Vec<Seen>) {
+fn captured(options: &Options, bursts: u32) -> (Forwarded, Vec<(usize, RingSpec, Counters)>, Vec<Seen>) {
     let mut fake = Fake::start();
     let mut capture = fake.capture(options);
     let forwarded = fake.run(bursts);
     let (ended, seen) = finish(&mut capture);
     assert_eq!(fake.callbacks(), 0);
-    let rings = ended.rings.into_iter().map(|(port, spec, counters)| (port, spec.direction, counters));
-    (forwarded, rings.collect(), seen)
+    (forwarded, ended.rings, seen)
 }
 
 /// A large enough ring that nothing is dropped.
@@ -25,11 +24,8 @@ fn roomy(options: Options) -> Options {
 #[test]
 fn all_packets_of_all_queues_are_captured_without_a_filter() {
     let (forwarded, rings, seen) = captured(&roomy(Options::default()), 2000);
-    for (port, direction, counters) in rings {
-        let counted = match direction {
-            Direction::Rx => forwarded.rx[port],
-            Direction::Tx => forwarded.tx[port],
-        };
+    for (port, RingSpec { direction, .. }, counters) in rings {
+        let counted = forwarded.of(port, direction);
         assert_eq!(counters, Counters { received: counted, filtered: 0, written: counted, dropped: 0 });
         let of_ring: Vec<&Seen> =
             seen.iter().filter(|seen| (seen.port, seen.direction) == (port, direction)).collect();
@@ -52,12 +48,9 @@ fn a_filter_keeps_what_it_accepts_and_no_more() {
         ("len >= 1", 4),
     ] {
         let (forwarded, rings, seen) = captured(&roomy(filtered(expression)), 400);
-        let all: u64 = forwarded.rx.iter().chain(&forwarded.tx).sum();
-        let sum = rings.iter().fold((0, 0, 0, 0), |sum, (_, _, each)| {
-            (sum.0 + each.received, sum.1 + each.filtered, sum.2 + each.written, sum.3 + each.dropped)
-        });
-        assert_eq!((sum.0, sum.3, sum.2), (all, 0, seen.len() as u64), "{expression}");
-        assert_eq!(sum.0, sum.1 + sum.2, "{expression}");
+        let (all, written) = (forwarded.all(), seen.len() as u64);
+        let expected = Counters { received: all, filtered: all - written, written, dropped: 0 };
+        assert_eq!(sum(&rings), expected, "{expression}");
         let received: Vec<&Seen> = seen.iter().filter(|seen| seen.direction == Direction::Rx).collect();
         let expected: u64 = forwarded.rx.iter().map(|count| kept * count / 4).sum();
         assert!(
@@ -85,11 +78,11 @@ fn what_finds_no_room_is_counted_and_packets_afterwards_say_so() {
     assert!(counters.dropped > 0, "{counters:?}");
     // The rings are emptied, and each gets a packet that says how many there were.
     let mut dropped = 0;
-    let mut count = |packet: &weir_dpdk_source::Packet<'_>| {
+    let mut count = |packet: &Packet<'_>| {
         dropped += u64::from(packet.dropped);
         true
     };
-    crate::application::wait_until("the rings are empty", || {
+    wait_until("the rings are empty", || {
         capture.poll(&mut count).unwrap();
         sum(&capture.counters()).written > 0 && capture.poll(&mut count).unwrap().0 == 0
     });
@@ -108,11 +101,7 @@ fn two_threads_on_one_queue_lose_nothing_from_the_account() {
     let forwarded = fake.run(20_000);
     let (ended, _) = finish(&mut capture);
     for (port, spec, counters) in ended.rings {
-        let counted = match spec.direction {
-            Direction::Rx => forwarded.rx[port],
-            Direction::Tx => forwarded.tx[port],
-        };
-        assert_eq!(counters.received, counted, "{spec:?}");
+        assert_eq!(counters.received, forwarded.of(port, spec.direction), "{spec:?}");
         assert_eq!(counters.received, counters.filtered + counters.written + counters.dropped);
     }
 }

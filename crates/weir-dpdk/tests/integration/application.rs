@@ -7,7 +7,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use testkit::paths;
-use weir_dpdk_source::{Application, Capture, Counters, Ended, Error, Options, Packet, Port, State};
+use weir_dpdk_source::{
+    Application, Capture, Counters, Direction, Ended, Error, Flags, Options, Packet, Port, State,
+};
+use weir_packet_ring::RingSpec;
 use weir_pcap_filter::{LinkType, Mode, NoNames, SNAPLEN_DEFAULT};
 
 /// Everything that is waited for takes less.
@@ -26,6 +29,20 @@ pub(crate) struct Fake {
 pub(crate) struct Forwarded {
     pub(crate) rx: [u64; 2],
     pub(crate) tx: [u64; 2],
+}
+
+impl Forwarded {
+    /// By one port.
+    pub(crate) fn of(&self, port: usize, direction: Direction) -> u64 {
+        match direction {
+            Direction::Rx => self.rx[port],
+            Direction::Tx => self.tx[port],
+        }
+    }
+
+    pub(crate) fn all(&self) -> u64 {
+        self.rx.iter().chain(&self.tx).sum()
+    }
 }
 
 impl Fake {
@@ -119,10 +136,10 @@ impl Drop for Fake {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) port: usize,
-    pub(crate) direction: weir_dpdk_source::Direction,
+    pub(crate) direction: Direction,
     pub(crate) ns: u64,
     pub(crate) wire_bytes: u32,
-    pub(crate) flags: weir_dpdk_source::Flags,
+    pub(crate) flags: Flags,
     pub(crate) hash: Option<u32>,
     pub(crate) id: Option<u64>,
     pub(crate) dropped: u32,
@@ -154,20 +171,28 @@ impl Seen {
 pub(crate) fn finish(capture: &mut Capture) -> (Ended, Vec<Seen>) {
     let mut seen = Vec::new();
     let ended = capture.stop().unwrap();
-    while capture
-        .poll(&mut |packet| {
-            seen.push(Seen::of(packet));
-            true
-        })
-        .unwrap()
-        .0
-        > 0
-    {}
+    while poll(capture, &mut seen).0 > 0 {}
     (ended, seen)
 }
 
+/// Polls until the capture ends by itself, and gives what came.
+pub(crate) fn poll_until_gone(capture: &mut Capture) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    wait_until("the application is gone", || poll(capture, &mut seen).1 == State::Gone);
+    while poll(capture, &mut seen).0 > 0 {}
+    seen
+}
+
+fn poll(capture: &mut Capture, seen: &mut Vec<Seen>) -> (u64, State) {
+    let mut keep = |packet: &Packet<'_>| {
+        seen.push(Seen::of(packet));
+        true
+    };
+    capture.poll(&mut keep).unwrap()
+}
+
 /// Sums over all rings.
-pub(crate) fn sum(rings: &[(usize, weir_packet_ring::RingSpec, Counters)]) -> Counters {
+pub(crate) fn sum(rings: &[(usize, RingSpec, Counters)]) -> Counters {
     rings.iter().fold(Counters::default(), |sum, (_, _, each)| Counters {
         received: sum.received + each.received,
         filtered: sum.filtered + each.filtered,
@@ -200,31 +225,6 @@ pub(crate) fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
         assert!(began.elapsed() < LONG, "{what}");
         std::thread::yield_now();
     }
-}
-
-/// Polls until the capture ends by itself.
-pub(crate) fn poll_until_gone(capture: &mut Capture) -> Vec<Seen> {
-    let mut seen = Vec::new();
-    wait_until("the application is gone", || {
-        let state = capture
-            .poll(&mut |packet| {
-                seen.push(Seen::of(packet));
-                true
-            })
-            .unwrap()
-            .1;
-        state == State::Gone
-    });
-    while capture
-        .poll(&mut |packet| {
-            seen.push(Seen::of(packet));
-            true
-        })
-        .unwrap()
-        .0
-        > 0
-    {}
-    seen
 }
 
 /// The plugin, which cargo builds next to the test.

@@ -29,7 +29,7 @@ fn an_application_that_preloads_it_is_captured_too() {
     let mut capture = fake.capture(&Options::default());
     let forwarded = fake.run(10);
     let (ended, _) = finish(&mut capture);
-    assert_eq!(sum(&ended.rings).received, forwarded.rx.iter().chain(&forwarded.tx).sum::<u64>());
+    assert_eq!(sum(&ended.rings).received, forwarded.all());
 }
 
 #[test]
