@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use crate::layout::{PAGE, record, ring};
 use crate::limits::{CAPTURED_BYTES_MAX, DRAINED_BYTES_MAX};
 use crate::mapping::Mapping;
-use crate::record::{First, Flags, Meta, word};
+use crate::record::{First, Flags, Meta, bytes_of, word};
+
+const RECORD_BYTES_MAX: u64 = bytes_of(CAPTURED_BYTES_MAX as usize);
 
 /// The reading end of a ring.
 #[derive(Debug)]
@@ -67,27 +69,23 @@ impl Reader {
         self.mapping.word(self.page + ring::TAIL).store(self.tail, Ordering::Release);
         true
     }
-
-    /// Bytes in the ring.
-    pub fn waiting(&self) -> u64 {
-        let head = self.mapping.word(self.page + ring::HEAD).load(Ordering::Acquire);
-        head.wrapping_sub(self.tail).min(self.bytes)
-    }
 }
 
 impl Drained {
     /// Ticks of the oldest one.
     pub fn ticks(&mut self) -> Option<u64> {
-        self.find().map(|(at, _)| word(&self.bytes, at + record::TICKS))
+        self.find()?;
+        Some(word(&self.bytes, self.at + record::TICKS))
     }
 
     /// The oldest one.
     #[allow(clippy::should_implement_trait, reason = "packets are borrowed, and None does not end it")]
     pub fn next(&mut self) -> Option<Packet<'_>> {
-        let (at, (bytes, flags)) = self.find()?;
+        let (bytes, flags) = self.find()?;
+        let at = self.at;
         let (lengths, hash) = (word(&self.bytes, at + record::LENGTHS), word(&self.bytes, at + record::HASH));
         let captured = (lengths & 0xffff_ffff) as usize;
-        self.at = at + bytes;
+        self.at += bytes;
         let meta = Meta {
             ticks: word(&self.bytes, at + record::TICKS),
             wire_bytes: (lengths >> 32) as u32,
@@ -109,8 +107,8 @@ impl Drained {
         self.is_corrupt
     }
 
-    /// Where the next record is, with its size and flags; it is whole, and its lengths agree.
-    fn find(&mut self) -> Option<(usize, (usize, Flags))> {
+    /// The size and the flags of the record that is next, at `at` then; it is whole, and its lengths agree.
+    fn find(&mut self) -> Option<(usize, Flags)> {
         while !self.is_corrupt {
             let left = self.left();
             if left < 8 {
@@ -121,14 +119,14 @@ impl Drained {
                     self.at += bytes as usize;
                 }
                 // The rest of it comes with the next bytes.
-                First::Skip(bytes) if bytes > left as u64 && bytes <= self.largest() => return None,
+                First::Skip(bytes) if bytes > left as u64 && bytes <= RECORD_BYTES_MAX => return None,
                 First::Record { bytes, flags } => {
-                    let is_size = bytes >= record::BYTES as u64 && bytes <= self.largest();
+                    let is_size = bytes >= record::BYTES as u64 && bytes <= RECORD_BYTES_MAX;
                     if is_size && bytes > left as u64 {
                         return None;
                     }
                     if is_size && self.is_record(bytes as usize) {
-                        return Some((self.at, (bytes as usize, flags)));
+                        return Some((bytes as usize, flags));
                     }
                     self.is_corrupt = true;
                 }
@@ -136,10 +134,6 @@ impl Drained {
             }
         }
         None
-    }
-
-    fn largest(&self) -> u64 {
-        crate::record::bytes_of(CAPTURED_BYTES_MAX as usize)
     }
 
     fn is_record(&self, bytes: usize) -> bool {

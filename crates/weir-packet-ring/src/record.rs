@@ -56,7 +56,7 @@ pub struct Meta {
 
 /// Bytes of a record with so many bytes of a packet.
 #[inline]
-pub(crate) fn bytes_of(captured: usize) -> u64 {
+pub(crate) const fn bytes_of(captured: usize) -> u64 {
     (record::BYTES as u64 + captured as u64).next_multiple_of(8)
 }
 
