@@ -131,10 +131,6 @@ impl Capture {
         let given = merge(&mut self.lanes, &self.clock, until, emit);
         if let Some(lane) = self.lanes.iter_mut().find_map(|lane| lane.is_newly_corrupt().then_some(&*lane)) {
             let RingSpec { queue, direction, .. } = lane.spec;
-            let direction = match direction {
-                Direction::Rx => "receive",
-                Direction::Tx => "transmit",
-            };
             let port = &self.ports[lane.port].name;
             return Err(Error::Corrupt(format!("{direction} queue {queue} of port {port}")));
         }

@@ -25,6 +25,16 @@ pub enum Direction {
     Tx,
 }
 
+/// As in `receive queue 0`.
+impl fmt::Display for Direction {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Direction::Rx => "receive",
+            Direction::Tx => "transmit",
+        })
+    }
+}
+
 /// Whose packets a ring holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RingSpec {
