@@ -99,10 +99,8 @@ impl Queue<'_> {
     unsafe fn look(&mut self, packets: &[*mut RteMbuf], keep: impl Fn(&[u8], u32) -> u32) -> u64 {
         let mut filtered = 0;
         let ticks = native::ticks();
-        let beside = match self.direction {
-            Direction::Rx => flag::RX_VLAN_STRIPPED | flag::RX_QINQ_STRIPPED,
-            Direction::Tx => flag::TX_VLAN | flag::TX_QINQ,
-        };
+        let (one, two) = tag_flags(self.direction);
+        let beside = one | two;
         for packet in packets.iter().take(PREFETCHED) {
             // SAFETY: the caller's promise.
             native::prefetch(unsafe { (**packet).data() });
@@ -149,7 +147,7 @@ impl Queue<'_> {
         // SAFETY: the caller's promise.
         let packet = unsafe { &*pointer };
         let tags = tags(packet.ol_flags, self.direction);
-        let mut whole = std::mem::replace(self.whole, Whole::none());
+        let mut whole = std::mem::take(self.whole);
         // SAFETY: the caller's promise.
         let assembled = unsafe { whole.assemble(packet, tags) };
         let kept = keep(assembled.bytes, assembled.wire_bytes);
@@ -206,14 +204,20 @@ impl Queue<'_> {
 
 /// What is beside a packet with these flags.
 fn tags(of: u64, direction: Direction) -> Tags {
-    let (one, two) = match direction {
-        Direction::Rx => (flag::RX_VLAN_STRIPPED, flag::RX_QINQ_STRIPPED),
-        Direction::Tx => (flag::TX_VLAN, flag::TX_QINQ),
-    };
+    let (one, two) = tag_flags(direction);
     match of {
         _ if of & two != 0 => Tags::Two,
         _ if of & one != 0 => Tags::One,
         _ => Tags::None,
+    }
+}
+
+/// The flags of packets with one tag beside them, and with two.
+#[inline]
+fn tag_flags(direction: Direction) -> (u64, u64) {
+    match direction {
+        Direction::Rx => (flag::RX_VLAN_STRIPPED, flag::RX_QINQ_STRIPPED),
+        Direction::Tx => (flag::TX_VLAN, flag::TX_QINQ),
     }
 }
 

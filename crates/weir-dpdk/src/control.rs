@@ -25,7 +25,7 @@ static STATE: Mutex<State> = Mutex::new(State::new());
 struct State {
     dpdk: Option<Dpdk>,
     session: Option<Session>,
-    kept: Option<Kept>,
+    kept: Kept,
     has_alarm: bool,
     /// How the last capture ended, if nobody asked for it.
     ended: Option<String>,
@@ -33,7 +33,7 @@ struct State {
 
 impl State {
     const fn new() -> State {
-        State { dpdk: None, session: None, kept: None, has_alarm: false, ended: None }
+        State { dpdk: None, session: None, kept: Kept::new(), has_alarm: false, ended: None }
     }
 
     /// What capturing needs of DPDK, looked up and tried at the first time.
@@ -50,7 +50,7 @@ impl State {
     fn end(&mut self, dpdk: &Dpdk) -> Option<(u32, String)> {
         let session = self.session.take()?;
         let (pid, rings) = (session.owner.pid, session.rings());
-        let stuck = session.stop(dpdk, self.kept.get_or_insert_default());
+        let stuck = session.stop(dpdk, &mut self.kept);
         let words = match stuck {
             0 => format!("{rings} queues are free again"),
             _ => format!(
@@ -100,7 +100,7 @@ pub(crate) fn start(telemetry: &Telemetry, parameters: &str) -> Result<String, S
     if let Some(session) = &state.session {
         return Err(format!("process {} captures already: one can at a time", session.owner.pid));
     }
-    let session = Session::start(&dpdk, state.kept.get_or_insert_default(), Owner::of(pid)?, fd)?;
+    let session = Session::start(&dpdk, &mut state.kept, Owner::of(pid)?, fd)?;
     let rings = session.rings();
     (state.session, state.ended) = (Some(session), None);
     if !state.has_alarm && !set_alarm(&dpdk) {

@@ -28,7 +28,7 @@ struct Armed {
 }
 
 /// What stays from one capture to the next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Kept {
     taps: BTreeMap<RingSpec, &'static Tap>,
     /// Callbacks of receive queues that were removed, which a thread may still be in.
@@ -100,6 +100,10 @@ impl Session {
 }
 
 impl Kept {
+    pub(crate) const fn new() -> Kept {
+        Kept { taps: BTreeMap::new(), removed: Vec::new(), sessions: 0 }
+    }
+
     fn tap(&mut self, spec: RingSpec) -> &'static Tap {
         self.taps.entry(spec).or_insert_with(|| Tap::leak(spec))
     }
@@ -135,12 +139,8 @@ fn arm(dpdk: &Dpdk, tap: &'static Tap, active: Active) -> Result<Armed, String> 
     };
     if callback.is_null() {
         tap.take();
-        let what = match direction {
-            Direction::Rx => "receive",
-            Direction::Tx => "transmit",
-        };
         return Err(format!(
-            "DPDK takes no callback for {what} queue {queue} of port {port}: is there such a queue?"
+            "DPDK takes no callback for {direction} queue {queue} of port {port}: is there such a queue?"
         ));
     }
     Ok(Armed { tap, callback })

@@ -19,8 +19,8 @@ pub(crate) enum Tags {
     Two,
 }
 
-/// Room for one packet.
-#[derive(Debug)]
+/// Room for one packet; none by default.
+#[derive(Debug, Default)]
 pub(crate) struct Whole(Box<[u8]>);
 
 /// A packet as it was on the wire.
@@ -34,11 +34,6 @@ pub(crate) struct Assembled<'a> {
 impl Whole {
     pub(crate) fn new() -> Whole {
         Whole(vec![0; WHOLE_BYTES_MAX].into())
-    }
-
-    /// Without room.
-    pub(crate) fn none() -> Whole {
-        Whole(Box::default())
     }
 
     /// # Safety
