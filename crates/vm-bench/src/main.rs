@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
-use nix::unistd::Pid;
+use testkit::cpu;
 
 use vm_bench::limits::{BATCH, BATCH_QUICK};
 use vm_bench::measure::{Case, Lane, measure};
@@ -59,7 +58,8 @@ fn run(args: &Args) -> Result<()> {
         print!("{}", weir_ebpf::asm::print(&program::compile(name)?.object.object));
         return Ok(());
     }
-    stay_on_this_cpu()?;
+    // Memory of another CPU's cache is no part of what is measured, and lanes of a CPU's own stay one.
+    cpu::stay_on_this();
     let kinds: Vec<&Kind> = match args.subject.is_empty() {
         true => KINDS.iter().collect(),
         false => args.subject.iter().map(|name| sides::kind(name)).collect::<Result<_>>()?,
@@ -174,11 +174,4 @@ fn case<'p>(program: &'p Program, empty: &str, kinds: &[&Kind], batch: Duration)
         lanes.push(Lane::new(kind.name, side, batch)?);
     }
     Ok(Case { name: program.name.clone(), lanes })
-}
-
-/// Memory of another CPU's cache is no part of what is measured, and lanes of a CPU's own stay one.
-fn stay_on_this_cpu() -> Result<()> {
-    let mut set = CpuSet::new();
-    set.set(sched_getcpu()?)?;
-    sched_setaffinity(Pid::from_raw(0), &set).context("sched_setaffinity")
 }

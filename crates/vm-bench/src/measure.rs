@@ -96,7 +96,7 @@ fn round_of(case: &mut Case<'_>, round: usize) -> Result<Vec<(String, f64)>> {
 }
 
 /// Rotated by one every other round, and every other round backwards.
-fn order(round: usize, places: usize) -> Vec<usize> {
+pub fn order(round: usize, places: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..places).collect();
     order.rotate_left(round / 2 % places.max(1));
     if round % 2 == 1 {

@@ -9,11 +9,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
-use nix::unistd::Pid;
+use testkit::cpu;
 
 use vm_bench::filters::{self, COUNTS, Chain, DEEP, Lane, SUBJECTS, Sides};
-use vm_bench::measure::cpu_time;
+use vm_bench::measure::{cpu_time, order};
 use vm_bench::report;
 
 #[derive(Parser, Debug)]
@@ -49,9 +48,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
-    let mut set = CpuSet::new();
-    set.set(sched_getcpu()?)?;
-    sched_setaffinity(Pid::from_raw(0), &set).context("sched_setaffinity")?;
+    cpu::stay_on_this();
     let sides = Sides::of(filters::chains(), &args.folder)?;
     let mut samples: BTreeMap<(String, &str), Vec<f64>> = BTreeMap::new();
     for round in 0..args.rounds {
@@ -92,11 +89,7 @@ fn round_of<'s>(sides: &Sides, args: &Args, turn: usize) -> Result<Vec<(String, 
         let took = cpu_time(|| sides.run(lane, subject, args.events))?;
         Ok(took.as_nanos() as f64 / args.events as f64)
     };
-    let mut order = SUBJECTS.to_vec();
-    order.rotate_left(turn / 2 % SUBJECTS.len());
-    if turn % 2 == 1 {
-        order.reverse();
-    }
+    let order: Vec<&str> = order(turn, SUBJECTS.len()).into_iter().map(|place| SUBJECTS[place]).collect();
     let (empty, chains) = sides.lanes.split_first().context("no chains")?;
     let idle: BTreeMap<&str, f64> =
         order.iter().map(|subject| Ok((*subject, sample(empty, subject)?))).collect::<Result<_>>()?;

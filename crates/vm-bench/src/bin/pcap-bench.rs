@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
-use nix::unistd::Pid;
+use testkit::cpu;
 
-use vm_bench::measure::cpu_time;
+use vm_bench::measure::{AGAIN, cpu_time, order};
 use vm_bench::packets::{self, Side, Sides, Trace};
 use vm_bench::report;
 
@@ -47,8 +46,6 @@ const COMPILED: usize = 7;
 const COMPILE: [&str; 3] = ["tcp port 80", "8 ports", "300 hosts"];
 /// libpcap takes a second for this one, so it compiles it once a round.
 const SLOW_FOR_LIBPCAP: &str = "300 hosts";
-/// The first side again.
-const AGAIN: &str = "A/A";
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
@@ -61,9 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
-    let mut set = CpuSet::new();
-    set.set(sched_getcpu()?)?;
-    sched_setaffinity(Pid::from_raw(0), &set).context("sched_setaffinity")?;
+    cpu::stay_on_this();
     let traces = packets::traces();
     let mut filters = packets::filters();
     filters.retain(|(name, _)| {
@@ -135,15 +130,14 @@ fn each(
     takes_part: impl Fn(&Side) -> bool,
     measure: &mut dyn FnMut(&mut Side) -> Result<f64>,
 ) -> Result<Vec<(&'static str, f64)>> {
-    let mut order: Vec<(usize, &'static str)> = sides.all.iter().map(Side::name).enumerate().collect();
-    order.push((0, AGAIN));
-    order.retain(|(side, _)| takes_part(&sides.all[*side]));
-    let places = order.len();
-    order.rotate_left(turn / 2 % places);
-    if turn % 2 == 1 {
-        order.reverse();
-    }
-    order.into_iter().map(|(side, name)| Ok((name, measure(&mut sides.all[side])?))).collect()
+    let mut places: Vec<(usize, &'static str)> = sides.all.iter().map(Side::name).enumerate().collect();
+    places.push((0, AGAIN));
+    places.retain(|(side, _)| takes_part(&sides.all[*side]));
+    let mut one = |place: usize| {
+        let (side, name) = places[place];
+        Ok((name, measure(&mut sides.all[side])?))
+    };
+    order(turn, places.len()).into_iter().map(&mut one).collect()
 }
 
 fn compile(name: &str, text: &str) -> Result<()> {
