@@ -9,7 +9,8 @@ use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_source::Diagnostic;
 use weir_verifier::Limits;
 
-use crate::error::{E2BIG, EACCES, EINVAL, EIO, EOPNOTSUPP, Error, Result};
+use crate::error::{E2BIG, EACCES, EINVAL, Error, Result};
+use crate::object::{executable, of_loading};
 
 /// A compiled expression. Its names do not show in C: `struct weir_pcap_filter`.
 #[derive(Debug)]
@@ -65,13 +66,9 @@ fn native(program: &Program) -> Result<LocalProgram> {
     let verified = verified.map_err(|rejection| Error::new(EACCES, rejection.to_string()))?;
     let layout = SegmentLayout::plan(&[], local::possible_cpus());
     let layout = layout.map_err(|error| Error::new(E2BIG, error.to_string()))?;
-    let of_loading = |error: std::io::Error| {
-        Error::new(error.raw_os_error().unwrap_or(EIO), format!("loading machine code: {error}"))
-    };
-    let segment = Segment::create_local(layout, &Identity::default()).map_err(of_loading)?;
-    let executable = weir_jit::compile(&verified, &local::site(segment.layout()));
-    let executable = executable.map_err(|error| Error::new(EOPNOTSUPP, error.to_string()))?;
-    LocalProgram::load(&executable, &segment).map_err(of_loading)
+    let segment = Segment::create_local(layout, &Identity::default()).map_err(|error| of_loading(&error))?;
+    let executable = executable(&verified, &segment)?;
+    LocalProgram::load(&executable, &segment).map_err(|error| of_loading(&error))
 }
 
 fn words(faults: &[Diagnostic]) -> String {

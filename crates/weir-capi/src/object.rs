@@ -400,12 +400,12 @@ fn segment(file: &ObjectFile) -> Result<Segment> {
     Ok(segment)
 }
 
-fn executable(verified: &VerifiedProgram, segment: &Segment) -> Result<Executable> {
+pub(crate) fn executable(verified: &VerifiedProgram, segment: &Segment) -> Result<Executable> {
     let executable = weir_jit::compile(verified, &local::site(segment.layout()));
     executable.map_err(|error| Error::new(EOPNOTSUPP, error.to_string()))
 }
 
-fn of_loading(error: &io::Error) -> Error {
+pub(crate) fn of_loading(error: &io::Error) -> Error {
     Error::new(error.raw_os_error().unwrap_or(EIO), format!("loading machine code: {error}"))
 }
 
