@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::{process, workspace};
+use crate::workspace;
 
 /// The version of the workspace, which is the library's.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -31,12 +31,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn install(options: &Options) -> Result<()> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "weir-capi"]);
-    process::run(build.current_dir(workspace::root()))?;
+    let built = workspace::build("release", &["--package", "weir-capi"])?;
     // What pkg-config prints has to hold in every folder.
     let prefix = path::absolute(&options.prefix)?;
-    install_from(&workspace::target_folder("release")?, &prefix, &prefix)?;
+    install_from(&built, &prefix, &prefix)?;
     let files = PKG_CONFIG_FILES.join(" and ");
     println!(
         "installed libweir_bpf.so.{VERSION}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, {files} below {}",

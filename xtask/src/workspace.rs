@@ -71,19 +71,20 @@ pub(crate) fn weir(given: Option<&Path>) -> Result<PathBuf> {
 
 /// Builds weir in release mode; the path of its program.
 pub(crate) fn release_weir() -> Result<PathBuf> {
-    build_weir(&["--release"])?;
-    Ok(target_folder("release")?.join("weir"))
+    Ok(build("release", &["--package", "weir"])?.join("weir"))
 }
 
 /// The same for trying it out and developing: in half the time, and tests use most of it too.
 pub(crate) fn dev_weir() -> Result<PathBuf> {
-    build_weir(&[])?;
-    Ok(target_folder("debug")?.join("weir"))
+    Ok(build("debug", &["--package", "weir"])?.join("weir"))
 }
 
-fn build_weir(profile: &[&str]) -> Result<()> {
+/// Builds these packages and targets for `release` or `debug`; the folder that they are in.
+pub(crate) fn build(profile: &str, what: &[&str]) -> Result<PathBuf> {
     let mut build = Command::new(env!("CARGO"));
-    process::run(build.args(["build", "--package", "weir"]).args(profile).current_dir(root()))
+    build.arg("build").args((profile == "release").then_some("--release")).args(what);
+    process::run(build.current_dir(root()))?;
+    target_folder(profile)
 }
 
 /// Compiles tests/programs/NAME.c; the path of the program.

@@ -82,7 +82,9 @@ type Sample = [f64; 2];
 pub(super) fn measure(plan: &Plan) -> Result<()> {
     process::find_program("dpdk-testpmd").context("dpdk-testpmd is not installed (Debian: dpdk-dev)")?;
     let weir = workspace::weir(None)?;
-    let plugin = plugin()?;
+    let built =
+        workspace::build("release", &["--package", "weir-dpdk", "--lib", "--example", "filter_alone"])?;
+    let (plugin, filter) = (built.join("libweir_dpdk.so"), built.join("examples/filter_alone"));
     let has_huge = huge_pages_free() >= 300;
     let mut missing = Vec::new();
     let mut sides = vec![BARE, AGAIN, LOADED, NOTHING, ALL, HISTOGRAM];
@@ -95,7 +97,7 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
     }
     let mut bare = Testpmd::start("bare", None, has_huge)?;
     let mut loaded = Testpmd::start("loaded", Some(&plugin), has_huge)?;
-    let alone: Vec<f64> = (0..plan.rounds).map(|_| filter_alone()).collect::<Result<_>>()?;
+    let alone: Vec<f64> = (0..plan.rounds).map(|_| filter_alone(&filter)).collect::<Result<_>>()?;
     let mut run = |_, side: &&str| {
         let mut sample = Sample::default();
         for (ns, work) in sample.iter_mut().zip(Work::ALL) {
@@ -327,16 +329,8 @@ fn dumpcap(prefix: &str) -> Command {
     command
 }
 
-fn plugin() -> Result<PathBuf> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "weir-dpdk", "--lib", "--example", "filter_alone"]);
-    process::run(build.current_dir(workspace::root()))?;
-    Ok(workspace::target_folder("release")?.join("libweir_dpdk.so"))
-}
-
 /// ns of the filter by itself, on packets that are in the cache.
-fn filter_alone() -> Result<f64> {
-    let program = workspace::target_folder("release")?.join("examples/filter_alone");
+fn filter_alone(program: &Path) -> Result<f64> {
     let output = process::output_within(Command::new(program).arg(EXPRESSION), START_LIMIT)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match text.trim().parse() {

@@ -21,7 +21,7 @@ use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
-use crate::{process, workspace};
+use crate::workspace;
 
 /// Ends the cases that say what a filter takes alone.
 const NET: &str = ", less empty";
@@ -46,10 +46,8 @@ struct Round {
 }
 
 pub(super) fn measure(plan: &Plan) -> Result<()> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "vm-bench", "--bin", "pcap-bench"]);
-    process::run(build.current_dir(workspace::root()))?;
-    let program = workspace::target_folder("release")?.join("pcap-bench");
+    let built = workspace::build("release", &["--package", "vm-bench", "--bin", "pcap-bench"])?;
+    let program = built.join("pcap-bench");
     let mut run = |round: usize, _: &&str| {
         let mut command = Command::new(&program);
         let output = command.args(["--turn", &round.to_string()]).stderr(Stdio::inherit()).output();

@@ -117,10 +117,8 @@ fn in_c(side: &str, libraries: &[&str]) -> Result<Vec<(u32, PathBuf)>> {
 }
 
 fn in_rust() -> Result<Vec<Side>> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "weir-tracepoint", "--example", "off"]);
-    process::run(build.current_dir(workspace::root()))?;
-    let program = workspace::target_folder("release")?.join("examples/off");
+    let built = workspace::build("release", &["--package", "weir-tracepoint", "--example", "off"])?;
+    let program = built.join("examples/off");
     let side = |sites: u32| {
         IN_RUST.map(|(name, word)| Side {
             name,

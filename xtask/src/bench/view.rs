@@ -58,11 +58,8 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
 /// Builds the example that writes and reads; the path of its program.
 fn trace_rate(plan: &Plan) -> Result<PathBuf> {
     let profile = plan.form.pick("release", "release", "debug");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--package", "weir-trace", "--example", "trace_rate"]);
-    build.args((profile == "release").then_some("--release"));
-    process::run(build.current_dir(workspace::root()))?;
-    Ok(workspace::target_folder(profile)?.join("examples/trace_rate"))
+    let built = workspace::build(profile, &["--package", "weir-trace", "--example", "trace_rate"])?;
+    Ok(built.join("examples/trace_rate"))
 }
 
 /// A program that is given the trace.

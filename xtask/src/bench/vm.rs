@@ -159,10 +159,7 @@ fn is_weir(subject: &str) -> bool {
 
 /// Builds vm-bench in release mode with the other virtual machines; the path of its program.
 fn program() -> Result<PathBuf> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "vm-bench", "--features", "peers"]);
-    process::run(build.current_dir(workspace::root()))?;
-    Ok(workspace::target_folder("release")?.join("vm-bench"))
+    Ok(workspace::build("release", &["--package", "vm-bench", "--features", "peers"])?.join("vm-bench"))
 }
 
 /// Samples of one case by subject.

@@ -19,7 +19,7 @@ mod plot;
 mod thesis;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -31,7 +31,7 @@ use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
-use crate::{process, workspace};
+use crate::workspace;
 
 pub(super) use self::plot::{plots, recorded_plots};
 
@@ -72,7 +72,8 @@ const MOST: [(&str, f64); 2] = [("tK 50", 200.0), ("machine code and bytecode 50
 type Samples = BTreeMap<(String, String), (&'static str, Vec<f64>)>;
 
 pub(super) fn measure(options: &FilterOptions, plan: &Plan) -> Result<()> {
-    let ours = filter_bench()?;
+    let built = workspace::build("release", &["--package", "vm-bench", "--bin", "filter-bench"])?;
+    let ours = built.join("filter-bench");
     let (mut theirs, mut missing) = (None, Vec::new());
     match lttng::Sessions::set_up() {
         Ok(sessions) => theirs = Some(sessions),
@@ -116,14 +117,6 @@ fn together(sides: &[&str], rounds: &Rounds<Samples>) -> Samples {
 
 fn add(samples: &mut Samples, subject: &str, case: &str, unit: &'static str, found: &[f64]) {
     samples.entry((subject.to_owned(), case.to_owned())).or_insert((unit, Vec::new())).1.extend(found);
-}
-
-/// Builds filter-bench in release mode; the path of its program.
-fn filter_bench() -> Result<PathBuf> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "vm-bench", "--bin", "filter-bench"]);
-    process::run(build.current_dir(workspace::root()))?;
-    Ok(workspace::target_folder("release")?.join("filter-bench"))
 }
 
 fn run_ours(program: &Path, events: &[u64], round: usize, samples: &mut Samples) -> Result<()> {
