@@ -22,6 +22,7 @@ use testkit::paths::quoted;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::plan::{Form, Plan, Weir};
+use crate::bench::report::met;
 use crate::bench::rounds::alternate;
 use crate::{process, workspace};
 
@@ -86,7 +87,7 @@ fn add_figures(figures: &mut Figures, form: Form, weir: &Weir, found: &[Found]) 
 fn bars(figures: &Figures) -> Vec<String> {
     let median = |case: &str| figures.get(WEIR, case).map_or(f64::NAN, |figure| figure.summary.median);
     let bar = |what: &str, value: f64, max: f64| {
-        let verdict = if value <= max { "met" } else { "NOT met" };
+        let verdict = met(value <= max);
         format!("bar: {what}: at most {max} ms: {verdict}: {value:.1}")
     };
     let (attach, detach) = (median("attach: longest stop"), median("detach: longest stop"));

@@ -13,6 +13,7 @@ use testkit::paths::quoted;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::plan::{BARE, Plan, Tracer};
+use crate::bench::report::met;
 use crate::bench::rounds::alternate;
 use crate::{process, workspace};
 
@@ -35,7 +36,7 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
         let median = |subject| figures.get(subject, CASE).map(|figure| figure.summary.median);
         let ratio = median(WEIR).zip(median(BARE)).map(|(traced, bare)| traced / bare);
         let bars = ratio.map(|ratio| {
-            let verdict = if ratio <= RATIO_MAX { "met" } else { "NOT met" };
+            let verdict = met(ratio <= RATIO_MAX);
             format!("bar: at most {RATIO_MAX} times as long: {verdict}: {ratio:.3}")
         });
         let title = format!("A build with malloc counted in each of its processes, {} rounds", plan.rounds);

@@ -23,6 +23,7 @@ use serde_json::Value;
 use crate::bench::Outcome;
 use crate::bench::figures::Figures;
 use crate::bench::plan::{AGAIN, BARE, Plan};
+use crate::bench::report::verdict;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::{process, workspace};
 
@@ -170,12 +171,7 @@ fn bars(figures: &Figures) -> Vec<String> {
     };
     let mut lines = Vec::new();
     let mut bar = |what: String, value: Option<f64>, is_met: bool| {
-        let verdict = match value {
-            Some(value) if is_met => format!("met: {value:.2}"),
-            Some(value) => format!("NOT met: {value:.2}"),
-            None => "not measured".to_owned(),
-        };
-        lines.push(format!("bar: {what}: {verdict}"));
+        lines.push(format!("bar: {what}: {}", verdict(value, 2, |_| is_met)));
     };
     let alone = figures.get("filter alone", "ns a look").map_or(f64::NAN, |figure| figure.summary.median);
     let look = figure(NOTHING, Work::Forward, "added ns a look").map(|summary| summary.median);

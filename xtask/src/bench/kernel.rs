@@ -20,6 +20,7 @@ use crate::bench::Outcome;
 use crate::bench::attach::{self, FUNCTIONS, FUNCTIONS_SMOKE};
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::plan::{AGAIN, BARE, Plan, Side, Tracer};
+use crate::bench::report::verdict;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::startup::until_main;
 use crate::bench::uprobe::count_in;
@@ -265,12 +266,7 @@ fn bars(figures: &Figures) -> Vec<String> {
     let median = |subject: &str, case: &str| figures.get(subject, case).map(|figure| figure.summary.median);
     let mut lines = Vec::new();
     let mut bar = |what: String, value: Option<f64>, most: f64| {
-        let verdict = match value {
-            Some(value) if value <= most => format!("met: {value:.3}"),
-            Some(value) => format!("NOT met: {value:.3}"),
-            None => "not measured".to_owned(),
-        };
-        lines.push(format!("bar: {what}: {verdict}"));
+        lines.push(format!("bar: {what}: {}", verdict(value, 3, |value| value <= most)));
     };
     for case in &CASES {
         let name = format!("{}: ns a hit", case.name);

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
+use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
 use crate::workspace;
@@ -138,7 +139,6 @@ fn counted(ns: f64) -> f64 {
 }
 
 fn bars(samples: &Samples) -> Vec<String> {
-    let met = |is_met: bool| if is_met { "met" } else { "NOT met" };
     let mut bars = Vec::new();
     let times = means(samples, "libpcap", NET);
     if !times.is_empty() {

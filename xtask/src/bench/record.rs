@@ -21,6 +21,7 @@ use serde_json::Value;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::{AGAIN, Form, Plan};
+use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::lttng::{self, Lttng};
 use crate::{process, workspace};
@@ -325,7 +326,7 @@ fn bars(figures: &Figures) -> Vec<String> {
         };
         let (weir, lttng) = (weir.summary.median, lttng.summary.median);
         let share = weir / lttng;
-        let verdict = if share <= SHARE_MAX { "met" } else { "NOT met" };
+        let verdict = met(share <= SHARE_MAX);
         remarks.push(format!(
             "bar: {name}: at most {SHARE_MAX} of LTTng's: {verdict}: {} of {} ns, {share:.3}",
             rounded(weir),

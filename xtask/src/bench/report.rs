@@ -47,6 +47,16 @@ pub(super) fn keep(plan: &Plan, done: usize, outcome: &Outcome) -> Result<()> {
     (plan.keep)(&Results { text, files })
 }
 
+/// What is said of a bar, with so many decimals of what was measured.
+pub(super) fn verdict(value: Option<f64>, decimals: usize, is_met: impl Fn(f64) -> bool) -> String {
+    let said = |value: f64| format!("{}: {value:.decimals$}", met(is_met(value)));
+    value.map_or_else(|| "not measured".to_owned(), said)
+}
+
+pub(super) fn met(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "NOT met" }
+}
+
 /// What is to be said of the number of rounds, if anything is.
 fn mark(done: usize, asked: usize) -> Option<String> {
     let few = if done < ROUNDS_MIN {

@@ -15,6 +15,7 @@ use testkit::paths::quoted;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::plan::{AGAIN, BARE, Form, Plan, Side, Tracer};
+use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::{process, workspace};
 
@@ -266,12 +267,12 @@ fn bars(figures: &Figures) -> Vec<String> {
     let mut lines = Vec::new();
     for (case, most) in MS_MAX {
         if let Some(figure) = figures.get(WEIR, case) {
-            let verdict = if figure.summary.median <= most { "met" } else { "NOT met" };
+            let verdict = met(figure.summary.median <= most);
             lines.push(format!("bar: {case}: at most {most} ms: {verdict}: {:.3}", figure.summary.median));
         }
     }
     if let Some(figure) = figures.get(WEIR, LOST_PACED) {
-        let verdict = if figure.summary.median == 0.0 { "met" } else { "NOT met" };
+        let verdict = met(figure.summary.median == 0.0);
         lines.push(format!("bar: {LOST_PACED}: none: {verdict}: {:.3} %", figure.summary.median));
     }
     for (name, ..) in CLAUSES {

@@ -16,6 +16,7 @@ use testkit::paths::quoted;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::plan::{Plan, Tracer};
+use crate::bench::report::met;
 use crate::bench::rounds::alternate;
 use crate::{process, workspace};
 
@@ -45,7 +46,7 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
             figures.add(side.subject, CASE, "ms", ms);
         }
         let bars = figures.get(WEIR, CASE).map(|figure| {
-            let verdict = if figure.summary.median <= MS_MAX { "met" } else { "NOT met" };
+            let verdict = met(figure.summary.median <= MS_MAX);
             format!("bar: at most {MS_MAX} ms until main: {verdict}: {:.3}", figure.summary.median)
         });
         let title = format!("Start of a small C program with main probed, {} rounds", plan.rounds);

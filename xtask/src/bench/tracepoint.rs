@@ -21,6 +21,7 @@ use anyhow::{Context, Result, ensure};
 use crate::bench::Outcome;
 use crate::bench::figures::{Figure, Figures, WEIR, rounded};
 use crate::bench::plan::{AGAIN, Plan};
+use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::servers::usage;
 use crate::{process, workspace};
@@ -227,7 +228,7 @@ fn bars(figures: &Figures) -> Vec<String> {
                 bars.push(format!(
                     "bar: {name}: {}: at most {INSTRUCTIONS_MAX}: {}: {}",
                     case(INSTRUCTIONS, sites),
-                    if median <= INSTRUCTIONS_MAX { "met" } else { "NOT met" },
+                    met(median <= INSTRUCTIONS_MAX),
                     rounded(median)
                 ));
             }

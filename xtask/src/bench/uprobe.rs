@@ -17,6 +17,7 @@ use testkit::paths::quoted;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::plan::{AGAIN, BARE, Plan, Side, Tracer};
+use crate::bench::report::verdict;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::{median, slope};
 use crate::{process, workspace};
@@ -170,12 +171,7 @@ fn speeds(rounds: &[OfRates], rate: usize) -> impl Iterator<Item = f64> {
 fn bars(figures: &Figures) -> Vec<String> {
     let mut lines = Vec::new();
     let mut bar = |what: String, value: Option<f64>, met: &dyn Fn(f64) -> bool| {
-        let verdict = match value {
-            Some(value) if met(value) => format!("met: {value:.3}"),
-            Some(value) => format!("NOT met: {value:.3}"),
-            None => "not measured".to_string(),
-        };
-        lines.push(format!("bar: {what}: {verdict}"));
+        lines.push(format!("bar: {what}: {}", verdict(value, 3, met)));
     };
     let median_of = |case: &str| figures.get(WEIR, case).map(|figure| figure.summary.median);
     bar(format!("at most {NS_MAX} ns a hit"), median_of(NS_A_HIT), &|ns| ns <= NS_MAX);

@@ -17,6 +17,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::{AGAIN, Plan};
+use crate::bench::report::met;
 use crate::bench::rounds::alternate;
 use crate::{process, workspace};
 
@@ -138,7 +139,7 @@ fn children() -> Result<Duration> {
 fn bars(figures: &Figures) -> Vec<String> {
     let Some(read) = figures.get(WEIR, READ) else { return Vec::new() };
     let rate = 1e9 / read.summary.median;
-    let verdict = if rate >= EVENTS_PER_SECOND_MIN { "met" } else { "NOT met" };
+    let verdict = met(rate >= EVENTS_PER_SECOND_MIN);
     vec![format!(
         "bar: at least {} M events/s of a core: {verdict}: {}",
         EVENTS_PER_SECOND_MIN / 1e6,

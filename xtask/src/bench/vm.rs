@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
+use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
 use crate::process::{self, Guard};
@@ -304,10 +305,6 @@ impl Found {
         };
         operations.chain(large).map(bar).collect()
     }
-}
-
-fn met(is_met: bool) -> &'static str {
-    if is_met { "met" } else { "NOT met" }
 }
 
 /// Nanoseconds as something to divide by: a sample less its empty run may be nothing, or below it.

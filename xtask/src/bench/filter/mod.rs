@@ -29,6 +29,7 @@ use serde_json::Value;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
+use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
 use crate::workspace;
@@ -153,7 +154,6 @@ fn bars(samples: &Samples) -> Vec<String> {
     let found = |subject: &str, case: &str| {
         samples.get(&(subject.to_owned(), case.to_owned())).map(|(_, samples)| median(samples))
     };
-    let met = |is_met: bool| if is_met { "met" } else { "NOT met" };
     let shares = SHARES_MAX.iter().filter_map(|&(case, subject, peer, most)| {
         let share = found(subject, case)? / found(peer, case)?;
         Some(format!(

@@ -42,6 +42,7 @@ use testkit::paths::quoted;
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR};
 use crate::bench::plan::{AGAIN, Form, Plan, Weir};
+use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
 use crate::bench::statistics::median;
 use crate::process::Guard;
@@ -352,22 +353,18 @@ fn ratios<'r>(mut windows: impl Iterator<Item = (&'r Side, &'r [Found])>) -> Vec
 fn bars_of(tracing: &Tracing, ratios: &[f64], server_kb: &[f64], weir_kb: &[f64]) -> Vec<String> {
     let growth = |what: &str, values: &[f64]| {
         let grown = growth(values);
-        format!("bar: memory of {what} flat: {}: {grown:+.0} kB", verdict(grown <= GROWTH_KB_MAX))
+        format!("bar: memory of {what} flat: {}: {grown:+.0} kB", met(grown <= GROWTH_KB_MAX))
     };
     let ratio = median(ratios);
     vec![
         format!(
             "bar: CPU time within {:.0} % of unprobed: {}: {ratio:.4}",
             (tracing.ratio_max - 1.0) * 100.0,
-            verdict(ratio <= tracing.ratio_max)
+            met(ratio <= tracing.ratio_max)
         ),
         growth("the server", server_kb),
         growth("weir", weir_kb),
     ]
-}
-
-fn verdict(is_met: bool) -> &'static str {
-    if is_met { "met" } else { "NOT met" }
 }
 
 /// By how much the last third is above the first.

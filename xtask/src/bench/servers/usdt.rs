@@ -16,9 +16,10 @@ use anyhow::{Context, Result, ensure};
 use testkit::paths::quoted;
 
 use super::running::{LIMIT, POLL};
-use super::{Postgres, Server as _, Told, Tracer, Tracing, verdict};
+use super::{Postgres, Server as _, Told, Tracer, Tracing};
 use crate::bench::figures::WEIR;
 use crate::bench::plan::{Form, Plan};
+use crate::bench::report::met;
 
 const TRANSACTIONS: u64 = 20_000;
 const SERVER: &str = "server";
@@ -128,7 +129,7 @@ impl Count {
         let is_met = accepted == expected;
         format!(
             "bar: {statistic}: {accepted} of {events} events accepted, {expected} by the server: {}",
-            verdict(is_met)
+            met(is_met)
         )
     }
 }
