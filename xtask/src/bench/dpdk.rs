@@ -11,13 +11,12 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::bench::Outcome;
@@ -25,13 +24,16 @@ use crate::bench::figures::Figures;
 use crate::bench::plan::{AGAIN, BARE, Plan};
 use crate::bench::report::verdict;
 use crate::bench::rounds::{Rounds, alternate};
-use crate::{process, workspace};
+use crate::process::{self, Guard};
+use crate::workspace;
 
 /// How long packets are counted for one sample, and how long what was just begun is given.
 const SAMPLE: Duration = Duration::from_millis(200);
 const SETTLING: Duration = Duration::from_millis(300);
 /// LIMIT: a start of testpmd, or of a capture.
 const START_LIMIT: Duration = Duration::from_secs(20);
+/// LIMIT: its end, after which it is killed.
+const QUIT_LIMIT: Duration = Duration::from_secs(5);
 
 const LOADED: &str = "loaded, idle";
 const NOTHING: &str = "tcp port 80 (keeps 0 %)";
@@ -110,8 +112,10 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
                     bare.ns_a_packet(work, vec![command])?
                 }
                 HISTOGRAM => {
-                    let commands =
-                        vec![capture(&weir, &loaded.prefix, EXPRESSION), histogram(&weir, loaded.child.id())];
+                    let commands = vec![
+                        capture(&weir, &loaded.prefix, EXPRESSION),
+                        histogram(&weir, loaded.process.pid()),
+                    ];
                     loaded.ns_a_packet(work, commands)?
                 }
                 other => {
@@ -195,7 +199,7 @@ fn bars(figures: &Figures) -> Vec<String> {
 
 /// A running dpdk-testpmd, which does not forward.
 struct Testpmd {
-    child: Child,
+    process: Guard,
     stdin: ChildStdin,
     prefix: String,
 }
@@ -214,9 +218,9 @@ impl Testpmd {
             command.env("LD_PRELOAD", plugin);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = command.spawn().context("dpdk-testpmd")?;
-        let stdin = child.stdin.take().context("a pipe to dpdk-testpmd")?;
-        let testpmd = Testpmd { child, stdin, prefix };
+        let mut process = Guard::spawn(&mut command)?;
+        let stdin = process.0.stdin.take().context("a pipe to dpdk-testpmd")?;
+        let testpmd = Testpmd { process, stdin, prefix };
         let began = Instant::now();
         while testpmd.received().is_err() {
             ensure!(began.elapsed() < START_LIMIT, "dpdk-testpmd does not answer: does it start by hand?");
@@ -234,7 +238,7 @@ impl Testpmd {
         self.say("start tx_first")?;
         let mut running = Vec::new();
         for mut command in beside {
-            running.push(command.spawn()?);
+            running.push(Guard::spawn(&mut command)?);
             sleep(SETTLING);
         }
         sleep(SETTLING);
@@ -244,10 +248,10 @@ impl Testpmd {
         let (began, before) = (Instant::now(), self.received()?);
         sleep(SAMPLE);
         let (packets, took) = (self.received()? - before, began.elapsed());
-        while let Some(mut child) = running.pop() {
-            ensure!(child.try_wait()?.is_none(), "what captures or traces has ended by itself");
-            kill(Pid::from_raw(child.id() as i32), Signal::SIGINT)?;
-            child.wait()?;
+        while let Some(mut process) = running.pop() {
+            ensure!(process.is_running()?, "what captures or traces has ended by itself");
+            process.signal(Signal::SIGINT)?;
+            process.0.wait()?;
         }
         self.say("stop")?;
         sleep(SETTLING / 3);
@@ -272,12 +276,7 @@ impl Testpmd {
 impl Drop for Testpmd {
     fn drop(&mut self) {
         let _ = self.say("quit");
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(5) && matches!(self.child.try_wait(), Ok(None)) {
-            sleep(SETTLING / 3);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.process.wait_within(QUIT_LIMIT);
     }
 }
 
@@ -309,7 +308,7 @@ fn capture(weir: &Path, prefix: &str, expression: &str) -> Command {
 }
 
 /// Packets of each burst; DPDK calls this function where a queue has a callback.
-fn histogram(weir: &Path, pid: u32) -> Command {
+fn histogram(weir: &Path, pid: i32) -> Command {
     let mut command = Command::new(weir);
     command.args(["trace", "-p", &pid.to_string(), "-e", SCRIPT]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
