@@ -21,7 +21,7 @@ use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
 use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
-use crate::bench::statistics::median;
+use crate::bench::statistics::{mean_ratios, median};
 use crate::workspace;
 
 /// Ends the cases that say what a filter takes alone.
@@ -32,6 +32,8 @@ const TIMES_LIBPCAP_MIN: f64 = 5.0;
 const PEERS_IN_KERNEL: [&str; 2] = ["kernel", "kernel-cbpf"];
 /// Nanoseconds that are no difference: two runs of one side differ by as much.
 const SAME_NS: f64 = 0.5;
+/// What a ratio counts at least: a sample less the empty filter's may be nothing, or below it.
+const NS_COUNTED_MIN: f64 = 0.25;
 /// Of 300 hosts: milliseconds to compile, nanoseconds to run.
 const MANY: &str = "300 hosts";
 const COMPILE_MS_MAX: f64 = 5.0;
@@ -122,20 +124,9 @@ fn means(samples: &Samples, peer: &str, cases: &str) -> Vec<f64> {
     let pairs: Vec<(&[f64], &[f64])> = samples
         .iter()
         .filter(|(case, _)| is_of(case, cases))
-        .filter_map(|(_, subjects)| Some((&*subjects.get(WEIR)?.1, &*subjects.get(peer)?.1)))
+        .filter_map(|(_, subjects)| Some((&*subjects.get(peer)?.1, &*subjects.get(WEIR)?.1)))
         .collect();
-    let rounds = pairs.iter().map(|(ours, theirs)| ours.len().min(theirs.len())).min().unwrap_or(0);
-    let mean = |round: usize| {
-        let logarithms =
-            pairs.iter().map(|(ours, theirs)| (counted(theirs[round]) / counted(ours[round])).ln());
-        (logarithms.sum::<f64>() / pairs.len() as f64).exp()
-    };
-    (0..rounds).map(mean).collect()
-}
-
-/// Something to divide by: a sample less the empty filter's may be nothing, or below it.
-fn counted(ns: f64) -> f64 {
-    ns.max(0.25)
+    mean_ratios(&pairs, NS_COUNTED_MIN)
 }
 
 fn bars(samples: &Samples) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Statistics: medians, their intervals, and slopes.
+//! Statistics: medians, their intervals, means of ratios, and slopes.
 
 use std::cmp::Ordering;
 
@@ -28,6 +28,18 @@ pub(super) fn median(samples: &[f64]) -> f64 {
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
+}
+
+/// Round by round the geometric mean of the first over the second of each pair, as far as all have samples. What is less than `least`,
+/// as a sample less its empty run may be, counts as that.
+pub(super) fn mean_ratios(pairs: &[(&[f64], &[f64])], least: f64) -> Vec<f64> {
+    let rounds = pairs.iter().map(|(over, under)| over.len().min(under.len())).min().unwrap_or(0);
+    let mean = |round: usize| {
+        let logarithm =
+            |(over, under): &(&[f64], &[f64])| (over[round].max(least) / under[round].max(least)).ln();
+        (pairs.iter().map(logarithm).sum::<f64>() / pairs.len() as f64).exp()
+    };
+    (0..rounds).map(mean).collect()
 }
 
 /// How many samples may lie outside the interval at each end: the most k that Binomial(n, ½) does not exceed with a

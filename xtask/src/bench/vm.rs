@@ -19,7 +19,7 @@ use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
 use crate::bench::report::met;
 use crate::bench::rounds::{Rounds, alternate};
-use crate::bench::statistics::median;
+use crate::bench::statistics::{mean_ratios, median};
 use crate::process::{self, Guard};
 use crate::workspace;
 
@@ -61,6 +61,8 @@ const INTERPRETER: &str = "weir-interp";
 pub(super) const ROUNDS_QUICK: usize = 5;
 /// LIMIT: of a program in the kernel, net of the empty one; shorter ones are named.
 const NS_MIN: f64 = 300.0;
+/// What a ratio counts at least: a sample less its empty run may be nothing, or below it.
+const NS_COUNTED_MIN: f64 = 0.1;
 
 /// What the project promises of geometric means: subject, peer, at most.
 const MEANS_MAX: [(&str, &str, f64); 3] =
@@ -242,14 +244,8 @@ impl Found {
 
     /// Round by round the geometric mean of subject ÷ peer over the programs; none where there is no program of both.
     fn means(&self, subject: &str, peer: &str) -> Vec<f64> {
-        let pairs = self.pairs(subject, peer);
-        let rounds = pairs.iter().map(|(_, ours, _)| ours.len()).min().unwrap_or(0);
-        let mean = |round: usize| {
-            let logarithms =
-                pairs.iter().map(|(_, ours, theirs)| (counted(ours[round]) / counted(theirs[round])).ln());
-            (logarithms.sum::<f64>() / pairs.len() as f64).exp()
-        };
-        (0..rounds).map(mean).collect()
+        let pairs = self.pairs(subject, peer).into_iter().map(|(_, ours, theirs)| (ours, theirs));
+        mean_ratios(&pairs.collect::<Vec<_>>(), NS_COUNTED_MIN)
     }
 
     /// Bars, and programs that are too short to be among them.
@@ -305,11 +301,6 @@ impl Found {
         };
         operations.chain(large).map(bar).collect()
     }
-}
-
-/// Nanoseconds as something to divide by: a sample less its empty run may be nothing, or below it.
-fn counted(ns: f64) -> f64 {
-    ns.max(0.1)
 }
 
 #[cfg(test)]
