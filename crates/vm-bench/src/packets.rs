@@ -3,8 +3,9 @@
 //! [`mod@traces`] makes packets; [`sides`] makes an expression ready on each side. The answers of all sides are compared, packet by packet,
 //! before anything is timed.
 
-mod sides;
 mod traces;
+
+mod sides;
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,9 @@
-//! What `cargo xtask bench vm` reads: a line of JSON for each figure's samples, for what cannot run, and for the end of each round.
+//! What `cargo xtask bench` reads of this crate's programs: a line of JSON for each figure's samples, for what cannot run, and, of
+//! vm-bench, for the end of each round.
 //!
-//! `{"group", "subject", "case", "unit", "samples": [number]}`, `{"missing": "SUBJECT: CASE: reason"}`, `{"round": number}`. Groups are
-//! `program` (ns of a run), `operation` (ns of one), `translation` (ms to verify and to compile 1,000 instructions). Rounds count from 0.
+//! `{"group", "subject", "case", "unit", "samples": [number]}`, `{"missing": "SUBJECT: CASE: reason"}`, `{"round": number}`. Groups of
+//! vm-bench are `program` (ns of a run), `operation` (ns of one), `translation` (ms to verify and to compile 1,000 instructions); the
+//! other programs name theirs. Rounds count from 0.
 
 use serde_json::json;
 
@@ -27,7 +29,7 @@ pub fn figure(group: &str, subject: &str, case: &str, unit: &str, samples: &[f64
 
 /// What a subject cannot do, and why.
 pub fn missing(subject: &str, case: &str, reason: &str) {
-    // A verifier's log has its verdict at the end, behind a million instructions.
+    // A verifier's log has its verdict at the end, after a million instructions.
     let lines: Vec<&str> = reason.lines().collect();
     let short = match &lines[..] {
         [first, .., last] if lines.len() > 3 => format!("{first} … {last}"),

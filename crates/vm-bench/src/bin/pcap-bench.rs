@@ -71,8 +71,8 @@ fn run(args: &Args) -> Result<()> {
     let mut empty: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     for (name, text) in &filters {
         let mut sides = Sides::of(text)?;
-        for missing in &sides.missing {
-            report::missing(missing, name, "");
+        for (side, reason) in &sides.missing {
+            report::missing(side, name, reason);
         }
         for trace in &traces {
             packets::compare(&mut sides, trace).with_context(|| format!("{name}, {}", trace.name))?;

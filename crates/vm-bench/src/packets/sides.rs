@@ -105,8 +105,8 @@ impl Side {
 #[derive(Debug)]
 pub struct Sides {
     pub all: Vec<Side>,
-    /// `SIDE: reason`.
-    pub missing: Vec<String>,
+    /// Sides, with the reason.
+    pub missing: Vec<(&'static str, String)>,
 }
 
 impl Sides {
@@ -117,7 +117,9 @@ impl Sides {
         let segment = Arc::new(super::segment()?);
         match Threaded::of(&super::verified(&ours)?, segment) {
             Some(threaded) => sides.all.push(Side::Interpreter(threaded)),
-            None => sides.missing.push("weir-interp: the threaded interpreter lacks an instruction".into()),
+            None => {
+                sides.missing.push(("weir-interp", "the threaded interpreter lacks an instruction".into()))
+            }
         }
         let pcap = super::libpcap()?;
         let theirs = pcap.compile(super::ETHERNET, SNAPLEN_DEFAULT, text, true, NETMASK_UNKNOWN);
@@ -128,10 +130,10 @@ impl Sides {
         Ok(sides)
     }
 
-    fn add(&mut self, name: &str, side: Result<Side>) {
+    fn add(&mut self, name: &'static str, side: Result<Side>) {
         match side {
             Ok(side) => self.all.push(side),
-            Err(error) => self.missing.push(format!("{name}: {error:#}")),
+            Err(error) => self.missing.push((name, format!("{error:#}"))),
         }
     }
 }
