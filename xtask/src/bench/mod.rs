@@ -27,6 +27,7 @@ mod probe;
 mod record;
 mod report;
 mod rounds;
+mod samples;
 mod script;
 mod servers;
 mod shared;

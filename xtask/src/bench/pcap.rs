@@ -10,17 +10,16 @@
 //! Sides: weir (machine code), weir-interp, libpcap (bpf_filter on its own program), kernel (weir's eBPF in the kernel's JIT), kernel-cbpf
 //! (libpcap's program, in eBPF instruction by instruction). A/A is weir once more.
 
-use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use anyhow::Result;
 
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
 use crate::bench::report::met;
-use crate::bench::rounds::{Rounds, alternate};
+use crate::bench::rounds::alternate;
+use crate::bench::samples::Samples;
 use crate::bench::statistics::{mean_ratios, median};
 use crate::workspace;
 
@@ -39,76 +38,22 @@ const MANY: &str = "300 hosts";
 const COMPILE_MS_MAX: f64 = 5.0;
 const MANY_NS_MAX: f64 = 20.0;
 
-/// Samples by case and subject, with the unit.
-type Samples = BTreeMap<String, BTreeMap<String, (&'static str, Vec<f64>)>>;
-
-#[derive(Default)]
-struct Round {
-    samples: Samples,
-    missing: Vec<String>,
-}
-
 pub(super) fn measure(plan: &Plan) -> Result<()> {
     let built = workspace::build("release", &["--package", "vm-bench", "--bin", "pcap-bench"])?;
     let program = built.join("pcap-bench");
-    let mut run = |round: usize, _: &&str| {
-        let mut command = Command::new(&program);
-        let output = command.args(["--turn", &round.to_string()]).stderr(Stdio::inherit()).output();
-        let output = output.context("pcap-bench")?;
-        ensure!(output.status.success(), "pcap-bench ended with {}", output.status);
-        read(&String::from_utf8_lossy(&output.stdout))
-    };
-    alternate(plan, &["pcap-bench"], &mut run, &|rounds| {
-        let all = together(rounds);
-        let mut figures = Figures { missing: all.missing.clone(), ..Figures::default() };
-        for (case, subjects) in &all.samples {
-            for (subject, (unit, samples)) in subjects {
-                figures.add(subject, case, unit, samples);
-            }
-        }
-        for (peer, ratios) in [("libpcap", NET), ("kernel", NET), ("kernel-cbpf", NET), ("libpcap", "")]
-            .map(|(peer, cases)| (format!("{peer} ÷ weir{cases}"), means(&all.samples, peer, cases)))
-        {
-            figures.add(WEIR, &peer, "×", &ratios);
+    let mut run =
+        |round: usize, _: &&str| Samples::of(Command::new(&program).args(["--turn", &round.to_string()]));
+    let sides = ["pcap-bench"];
+    alternate(plan, &sides, &mut run, &|rounds| {
+        let mut figures = Samples::together(rounds.with(&sides).flat_map(|(_, runs)| runs));
+        let bars = bars(&figures);
+        for (peer, cases) in [("libpcap", NET), ("kernel", NET), ("kernel-cbpf", NET), ("libpcap", "")] {
+            let ratios = means(&figures, peer, cases);
+            figures.add(WEIR, &format!("{peer} ÷ weir{cases}"), "×", &ratios);
         }
         let title = format!("Packet filters, {} rounds", plan.rounds);
-        Outcome { title, bars: bars(&all.samples), figures, remarks: Vec::new() }
+        Outcome { title, figures, bars, remarks: Vec::new() }
     })
-}
-
-/// What one run of pcap-bench said.
-fn read(lines: &str) -> Result<Round> {
-    let mut round = Round::default();
-    for line in lines.lines() {
-        let line: Value = serde_json::from_str(line).with_context(|| format!("pcap-bench said {line:?}"))?;
-        if let Some(missing) = line["missing"].as_str() {
-            round.missing.push(missing.to_owned());
-            continue;
-        }
-        let text = |key: &str| line[key].as_str().with_context(|| format!("a line without {key}"));
-        let unit = if text("unit")? == "ms" { "ms" } else { "ns" };
-        let found = line["samples"].as_array().context("a line without samples")?;
-        let case = round.samples.entry(text("case")?.to_owned()).or_default();
-        let samples = case.entry(text("subject")?.to_owned()).or_insert((unit, Vec::new()));
-        samples.1.extend(found.iter().filter_map(Value::as_f64));
-    }
-    Ok(round)
-}
-
-fn together(rounds: &Rounds<Round>) -> Round {
-    let mut all = Round::default();
-    for round in rounds.with(&[WEIR]).flat_map(|(_, rounds)| rounds) {
-        for (case, subjects) in &round.samples {
-            for (subject, (unit, samples)) in subjects {
-                let of = all.samples.entry(case.clone()).or_default();
-                of.entry(subject.clone()).or_insert((unit, Vec::new())).1.extend(samples);
-            }
-        }
-        all.missing.extend(
-            round.missing.iter().filter(|one| !all.missing.contains(one)).cloned().collect::<Vec<_>>(),
-        );
-    }
-    all
 }
 
 /// Whether a case is of a filter on a trace: as it comes, or ([`NET`]) less the empty filter.
@@ -120,18 +65,17 @@ fn is_of(case: &str, cases: &str) -> bool {
 }
 
 /// Round by round the geometric mean of a peer's time ÷ weir's over filters and traces.
-fn means(samples: &Samples, peer: &str, cases: &str) -> Vec<f64> {
-    let pairs: Vec<(&[f64], &[f64])> = samples
-        .iter()
-        .filter(|(case, _)| is_of(case, cases))
-        .filter_map(|(_, subjects)| Some((&*subjects.get(peer)?.1, &*subjects.get(WEIR)?.1)))
-        .collect();
-    mean_ratios(&pairs, NS_COUNTED_MIN)
+fn means(figures: &Figures, peer: &str, cases: &str) -> Vec<f64> {
+    let samples = |subject: &str, case: &str| Some(&*figures.get(subject, case)?.samples);
+    let cases = figures.cases().into_iter().filter(|case| is_of(case, cases));
+    let pairs = cases.filter_map(|case| Some((samples(peer, case)?, samples(WEIR, case)?)));
+    mean_ratios(&pairs.collect::<Vec<_>>(), NS_COUNTED_MIN)
 }
 
-fn bars(samples: &Samples) -> Vec<String> {
+fn bars(figures: &Figures) -> Vec<String> {
+    let found = |subject: &str, case: &str| Some(figures.get(subject, case)?.summary.median);
     let mut bars = Vec::new();
-    let times = means(samples, "libpcap", NET);
+    let times = means(figures, "libpcap", NET);
     if !times.is_empty() {
         let found = median(&times);
         bars.push(format!(
@@ -141,9 +85,8 @@ fn bars(samples: &Samples) -> Vec<String> {
         ));
     }
     for peer in PEERS_IN_KERNEL {
-        let pairs = samples.iter().filter(|(case, _)| is_of(case, NET)).filter_map(|(case, subjects)| {
-            Some((case, median(&subjects.get(WEIR)?.1), median(&subjects.get(peer)?.1)))
-        });
+        let cases = figures.cases().into_iter().filter(|case| is_of(case, NET));
+        let pairs = cases.filter_map(|case| Some((case, found(WEIR, case)?, found(peer, case)?)));
         let pairs: Vec<_> = pairs.collect();
         let slower: Vec<String> = pairs
             .iter()
@@ -157,16 +100,15 @@ fn bars(samples: &Samples) -> Vec<String> {
             slower.concat()
         ));
     }
-    let weirs = |case: &str| Some(median(&samples.get(case)?.get(WEIR)?.1));
-    if let Some(found) = weirs(&format!("compile {MANY}")) {
+    if let Some(found) = found(WEIR, &format!("compile {MANY}")) {
         let is_met = met(found <= COMPILE_MS_MAX);
         bars.push(format!(
             "bar: {MANY} compile in at most {COMPILE_MS_MAX} ms: {is_met}: {}",
             rounded(found)
         ));
     }
-    let runs = samples.keys().filter(|case| case.starts_with(MANY) && is_of(case, ""));
-    for (case, found) in runs.filter_map(|case| Some((case, weirs(case)?))) {
+    let runs = figures.cases().into_iter().filter(|case| case.starts_with(MANY) && is_of(case, ""));
+    for (case, found) in runs.filter_map(|case| Some((case, found(WEIR, case)?))) {
         let is_met = met(found <= MANY_NS_MAX);
         bars.push(format!("bar: {case} in at most {MANY_NS_MAX} ns a packet: {is_met}: {}", rounded(found)));
     }
@@ -177,7 +119,7 @@ fn bars(samples: &Samples) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn samples() -> Samples {
+    fn figures() -> Figures {
         let lines = [
             r#"{"group": "packet", "subject": "weir", "case": "tcp, web, less empty", "unit": "ns", "samples": [2]}"#,
             r#"{"group": "packet", "subject": "libpcap", "case": "tcp, web, less empty", "unit": "ns", "samples": [8]}"#,
@@ -188,22 +130,23 @@ mod tests {
             r#"{"group": "compile", "subject": "weir", "case": "compile 300 hosts", "unit": "ms", "samples": [2]}"#,
             r#"{"missing": "kernel: ip: "}"#,
         ];
-        let round = read(&lines.join("\n")).unwrap();
-        assert_eq!(round.missing, ["kernel: ip: "]);
-        round.samples
+        let round = Samples::read(&lines.join("\n")).unwrap();
+        let figures = Samples::together([&round, &Samples::default()].into_iter());
+        assert_eq!(figures.missing, ["kernel: ip: "]);
+        figures
     }
 
     #[test]
     fn means_are_geometric_over_filters_and_traces() {
         // 4, and 4 ÷ 0.25: what is below the resolution counts as that.
-        let means_of = means(&samples(), "libpcap", NET);
+        let means_of = means(&figures(), "libpcap", NET);
         assert!(matches!(means_of[..], [mean] if (mean - 8.0).abs() < 1e-9), "{means_of:?}");
-        assert!(means(&samples(), "libpcap", "").is_empty());
+        assert!(means(&figures(), "libpcap", "").is_empty());
     }
 
     #[test]
     fn bars_are_said_for_what_was_measured() {
-        let bars = bars(&samples()).join("\n");
+        let bars = bars(&figures()).join("\n");
         assert!(
             bars.contains("at least 5 times as fast as libpcap, geometric mean, less empty: met: 8.0"),
             "{bars}"

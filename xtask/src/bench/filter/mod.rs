@@ -18,20 +18,18 @@ mod lttng;
 mod plot;
 mod thesis;
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use clap::Args;
-use serde_json::Value;
 
 use crate::bench::Outcome;
 use crate::bench::figures::{Figures, WEIR, rounded};
 use crate::bench::plan::Plan;
 use crate::bench::report::met;
-use crate::bench::rounds::{Rounds, alternate};
-use crate::bench::statistics::median;
+use crate::bench::rounds::alternate;
+use crate::bench::samples::Samples;
 use crate::workspace;
 
 pub(super) use self::plot::{plots, recorded_plots};
@@ -69,9 +67,6 @@ const SHARES_MAX: [(&str, &str, &str, f64); 5] = [
 /// And of a filter of 50 predicates: µs and bytes.
 const MOST: [(&str, f64); 2] = [("tK 50", 200.0), ("machine code and bytecode 50", 16.0 * 1024.0)];
 
-/// Samples by subject and case, with the unit.
-type Samples = BTreeMap<(String, String), (&'static str, Vec<f64>)>;
-
 pub(super) fn measure(options: &FilterOptions, plan: &Plan) -> Result<()> {
     let built = workspace::build("release", &["--package", "vm-bench", "--bin", "filter-bench"])?;
     let ours = built.join("filter-bench");
@@ -82,78 +77,37 @@ pub(super) fn measure(options: &FilterOptions, plan: &Plan) -> Result<()> {
     }
     let events = if options.events.is_empty() { EVENTS.to_vec() } else { options.events.clone() };
     let sides: &[&str] = if theirs.is_some() { &[WEIR, LTTNG] } else { &[WEIR] };
-    let mut run = |round: usize, side: &&str| {
-        let mut samples = Samples::new();
-        match &mut theirs {
-            Some(theirs) if *side == LTTNG => theirs.round(round, EVENTS_OF_A_SAMPLE, &mut |case, ns| {
-                add(&mut samples, LTTNG, case, "ns", &[ns]);
-            })?,
-            _ => run_ours(&ours, &events, round, &mut samples)?,
+    let mut run = |round: usize, side: &&str| match &mut theirs {
+        Some(theirs) if *side == LTTNG => {
+            let mut samples = Samples::default();
+            theirs.round(round, EVENTS_OF_A_SAMPLE, &mut |case, ns| {
+                samples.add(LTTNG, case, "ns", &[ns]);
+            })?;
+            Ok(samples)
         }
-        Ok(samples)
+        _ => run_ours(&ours, &events, round),
     };
     alternate(plan, sides, &mut run, &|rounds| {
-        let samples = together(sides, rounds);
-        let mut figures = Figures { missing: missing.clone(), ..Figures::default() };
-        for ((subject, case), (unit, samples)) in &samples {
-            figures.add(subject, case, unit, samples);
-        }
+        let mut figures = Samples::together(rounds.with(sides).flat_map(|(_, runs)| runs));
+        figures.missing.extend(missing.iter().cloned());
         let rounds = plan.rounds;
         let title =
             format!("Event filters: te, tK and memory, {rounds} rounds of {EVENTS_OF_A_SAMPLE} events");
-        Outcome { title, bars: bars(&samples), figures, remarks: Vec::new() }
+        Outcome { title, bars: bars(&figures), figures, remarks: Vec::new() }
     })
 }
 
-/// Of all rounds and sides.
-fn together(sides: &[&str], rounds: &Rounds<Samples>) -> Samples {
-    let mut all = Samples::new();
-    for samples in rounds.with(sides).flat_map(|(_, rounds)| rounds) {
-        for ((subject, case), (unit, found)) in samples {
-            add(&mut all, subject, case, unit, found);
-        }
-    }
-    all
-}
-
-fn add(samples: &mut Samples, subject: &str, case: &str, unit: &'static str, found: &[f64]) {
-    samples.entry((subject.to_owned(), case.to_owned())).or_insert((unit, Vec::new())).1.extend(found);
-}
-
-fn run_ours(program: &Path, events: &[u64], round: usize, samples: &mut Samples) -> Result<()> {
+fn run_ours(program: &Path, events: &[u64], round: usize) -> Result<Samples> {
     let folder = workspace::target_folder("bench/filters")?;
     let events: Vec<String> = events.iter().map(u64::to_string).collect();
     let mut command = Command::new(program);
     command.arg("--folder").arg(folder).args(["--turn", &round.to_string(), "--runs", &events.join(",")]);
     command.args(["--events", &EVENTS_OF_A_SAMPLE.to_string()]);
-    let output = command.stderr(Stdio::inherit()).output().context("filter-bench")?;
-    ensure!(output.status.success(), "filter-bench ended with {}", output.status);
-    read(&String::from_utf8_lossy(&output.stdout), samples)
+    Samples::of(&mut command)
 }
 
-/// Adds what the lines of JSON say.
-fn read(lines: &str, samples: &mut Samples) -> Result<()> {
-    for line in lines.lines() {
-        let line: Value =
-            serde_json::from_str(line).with_context(|| format!("filter-bench said {line:?}"))?;
-        let text = |key: &str| line[key].as_str().with_context(|| format!("a line without {key}"));
-        let unit = match text("unit")? {
-            "ns" => "ns",
-            "s" => "s",
-            "B" => "B",
-            _ => "µs",
-        };
-        let found = line["samples"].as_array().context("a line without samples")?;
-        let found: Vec<f64> = found.iter().filter_map(Value::as_f64).collect();
-        add(samples, text("subject")?, text("case")?, unit, &found);
-    }
-    Ok(())
-}
-
-fn bars(samples: &Samples) -> Vec<String> {
-    let found = |subject: &str, case: &str| {
-        samples.get(&(subject.to_owned(), case.to_owned())).map(|(_, samples)| median(samples))
-    };
+fn bars(figures: &Figures) -> Vec<String> {
+    let found = |subject: &str, case: &str| Some(figures.get(subject, case)?.summary.median);
     let shares = SHARES_MAX.iter().filter_map(|&(case, subject, peer, most)| {
         let share = found(subject, case)? / found(peer, case)?;
         Some(format!(
@@ -175,28 +129,27 @@ fn bars(samples: &Samples) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn samples() -> Samples {
-        let mut samples = Samples::new();
+    fn figures() -> Figures {
         let lines = [
             r#"{"group": "event", "subject": "weir", "case": "and true 9", "unit": "ns", "samples": [5]}"#,
             r#"{"group": "event", "subject": "weir", "case": "and true 9", "unit": "ns", "samples": [6, 7]}"#,
             r#"{"group": "event", "subject": "hard-coded", "case": "and true 9", "unit": "ns", "samples": [12]}"#,
             r#"{"group": "build", "subject": "weir", "case": "tK 50", "unit": "µs", "samples": [250]}"#,
         ];
-        read(&lines.join("\n"), &mut samples).unwrap();
-        samples
+        Samples::together([Samples::read(&lines.join("\n")).unwrap()].iter())
     }
 
     #[test]
     fn samples_of_all_rounds_come_together() {
-        let samples = samples();
-        assert_eq!(samples[&("weir".into(), "and true 9".into())], ("ns", vec![5.0, 6.0, 7.0]));
-        assert_eq!(samples[&("weir".into(), "tK 50".into())].0, "µs");
+        let figures = figures();
+        let found = |case| figures.get(WEIR, case).map(|figure| (figure.unit, figure.samples.as_slice()));
+        assert_eq!(found("and true 9"), Some(("ns", &[5.0, 6.0, 7.0][..])));
+        assert_eq!(found("tK 50"), Some(("µs", &[250.0][..])));
     }
 
     #[test]
     fn bars_are_said_for_who_was_measured() {
-        let bars = bars(&samples()).join("\n");
+        let bars = bars(&figures()).join("\n");
         assert!(bars.contains("weir at most 0.600 of hard-coded: met: 0.500 (1 ÷ 2.000)"), "{bars}");
         assert!(bars.contains("tK 50: at most 200.0: NOT met: 250.0"), "{bars}");
         assert!(!bars.contains("lttng"), "{bars}");
