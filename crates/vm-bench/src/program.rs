@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use weir_ebpf::elf::{self, ObjectFile};
@@ -106,7 +107,8 @@ pub fn compile(name: &str) -> Result<Program> {
 
 struct Build<'a> {
     source: PathBuf,
-    folder: PathBuf,
+    /// Of what is compiled, without an extension.
+    stem: PathBuf,
     name: &'a str,
 }
 
@@ -114,9 +116,13 @@ impl<'a> Build<'a> {
     fn of(name: &'a str) -> Result<Build<'a>> {
         let source = folder().join(format!("{name}.c"));
         ensure!(source.exists(), "no program {name}: {} is not there", source.display());
-        let build = Build { source, folder: testkit::paths::target().join("vm-bench"), name };
-        fs::create_dir_all(&build.folder).with_context(|| build.folder.display().to_string())?;
-        Ok(build)
+        let folder = testkit::paths::target().join("vm-bench");
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        // Tests run at the same time, in one process or several, and must not read what another is writing.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let stem = folder.join(format!("{name}-{}-{number}", std::process::id()));
+        Ok(Build { source, stem, name })
     }
 
     /// The program whose memory is the value of an array map.
@@ -132,8 +138,7 @@ impl<'a> Build<'a> {
     }
 
     fn object(&self, options: &[&str]) -> Result<ObjectFile> {
-        // Test binaries run at the same time, and must not read what another is writing.
-        let output = self.folder.join(format!("{}-{}.o", self.name, std::process::id()));
+        let output = self.stem.with_extension("o");
         self.clang(&[&["-target", "bpf", "-fno-builtin"], options].concat(), &output)?;
         let bytes = fs::read(&output).with_context(|| output.display().to_string());
         fs::remove_file(&output)?;
@@ -150,7 +155,7 @@ impl<'a> Build<'a> {
     }
 
     fn native(&self) -> Result<PathBuf> {
-        let output = self.folder.join(format!("{}-{}.so", self.name, std::process::id()));
+        let output = self.stem.with_extension("so");
         self.clang(&["-fPIC", "-shared", "-DVM_NATIVE"], &output)?;
         Ok(output)
     }
