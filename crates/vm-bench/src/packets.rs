@@ -3,9 +3,8 @@
 //! [`mod@traces`] makes packets; [`sides`] makes an expression ready on each side. The answers of all sides are compared, packet by packet,
 //! before anything is timed.
 
-mod traces;
-
 mod sides;
+mod traces;
 
 use std::time::{Duration, Instant};
 

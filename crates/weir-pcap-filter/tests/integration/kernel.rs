@@ -7,7 +7,8 @@ use testkit::skip::skip;
 use testkit::socket_filter::Pair;
 use weir_cbpf::Machine;
 use weir_kernel::{Input, Maps};
-use weir_pcap_filter::{Condition, LinkType, Mode, Options, SystemNames, compile};
+use weir_pcap_filter::{Condition, LinkType, Mode, Options, compile};
+use weir_pcap_names::SystemNames;
 
 use crate::machines::options;
 

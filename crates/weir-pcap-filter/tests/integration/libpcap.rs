@@ -6,7 +6,8 @@ use testkit::packets::{self, LINKS};
 use testkit::pcap_file::{self, Packet};
 use testkit::random::Source;
 use weir_cbpf::{Insn, Machine};
-use weir_pcap_filter::{Mode, SystemNames, compile};
+use weir_pcap_filter::{Mode, compile};
+use weir_pcap_names::SystemNames;
 
 use crate::machines::options;
 

@@ -3,7 +3,8 @@
 use testkit::packets;
 use testkit::random::Source;
 use weir_cbpf::{Machine, text};
-use weir_pcap_filter::{LinkType, Mode, Options, SystemNames, compile};
+use weir_pcap_filter::{LinkType, Mode, Options, compile};
+use weir_pcap_names::SystemNames;
 
 use crate::engines::{Ready, listing};
 

@@ -4,7 +4,8 @@ use testkit::expressions::{self, EXPRESSIONS, expression};
 use testkit::packets::{self, LINKS};
 use testkit::random::Source;
 use weir_cbpf::Machine;
-use weir_pcap_filter::{Facts, Filter, Mode, NoNames, SystemNames, compile, parse};
+use weir_pcap_filter::{Facts, Filter, Mode, NoNames, compile, parse};
+use weir_pcap_names::SystemNames;
 
 use crate::engines::Ready;
 use crate::machines::{compare, options};
