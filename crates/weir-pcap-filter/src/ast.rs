@@ -111,7 +111,15 @@ pub enum Id {
     Ipv6(Ipv6Addr),
     Ipv6Length(Ipv6Addr, u32),
     Ether([u8; 6]),
-    Arcnet(u8),
+    OneByte(OneByte),
+}
+
+/// An address of one byte, `$2b`, as ARCnet and MS/TP have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OneByte {
+    pub address: u8,
+    /// What libpcap 1.10 reads of it.
+    pub of_1_10: u8,
 }
 
 /// A number that a packet has, or a constant.

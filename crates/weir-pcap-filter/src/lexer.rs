@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 use weir_source::{Diagnostic, Span};
 
 use crate::Mode;
-use crate::ast::{ATM_FIELDS, ATM_KINDS, MTP2_KINDS, MTP3_FIELDS};
+use crate::ast::{ATM_FIELDS, ATM_KINDS, MTP2_KINDS, MTP3_FIELDS, OneByte};
 use crate::protocol;
 use crate::token::{self, Token};
 
@@ -62,7 +62,7 @@ fn word(text: &str, at: usize, mode: Mode) -> Result<(Token, usize), Diagnostic>
     offer(ipv6(rest));
     offer((name > 0).then(|| (Token::Name(rest[..name].to_owned()), name)));
     offer(escaped(rest));
-    offer(arcnet(rest));
+    offer(one_byte(rest));
     offer(sign(rest));
     match best {
         Some((Token::Number(_), length)) if is_number && length == number => {
@@ -235,12 +235,13 @@ fn escaped(rest: &str) -> Option<(Token, usize)> {
     (length > 0).then(|| (Token::Name(name[..length].to_owned()), length + 1))
 }
 
-fn arcnet(rest: &str) -> Option<(Token, usize)> {
+fn one_byte(rest: &str) -> Option<(Token, usize)> {
     let digits = rest.strip_prefix('$')?;
     let length = digits.bytes().take(2).take_while(u8::is_ascii_hexdigit).count();
-    let first = u8::from_str_radix(digits.get(..length.min(1))?, 16).ok()?;
-    // libpcap takes the `$` for a digit, whose value has 0xd in its low half, and does not come to the second one.
-    Some((Token::Arcnet(0xd0 | first), length + 1))
+    let number = |digits: &str| u8::from_str_radix(digits, 16).ok();
+    let (address, first) = (number(digits.get(..length)?)?, number(digits.get(..length.min(1))?)?);
+    // libpcap 1.10 takes the `$` for a digit, whose value has 0xd in its low half, and does not come to the second one.
+    Some((Token::OneByte(OneByte { address, of_1_10: 0xd0 | first }), length + 1))
 }
 
 fn sign(rest: &str) -> Option<(Token, usize)> {

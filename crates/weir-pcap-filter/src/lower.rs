@@ -149,6 +149,7 @@ impl Lower<'_> {
             Term::PppoeSession(session) => self.pppoe_session(*session),
             Term::Geneve(vni) if self.is_scoped() => self.scoped_geneve(*vni),
             Term::Geneve(vni) => self.geneve(*vni),
+            Term::Vxlan(vni) if self.is_scoped() => self.scoped_vxlan(*vni),
             Term::Vxlan(vni) => self.vxlan(*vni),
             Term::Llc(llc) => self.llc(*llc),
             Term::Pf(pf) => self.pf(pf),
@@ -173,7 +174,7 @@ impl Lower<'_> {
             (_, Id::Ipv6(address)) => self.ipv6(qualifiers, *address, 128),
             (_, Id::Ipv6Length(address, bits)) => self.ipv6(qualifiers, *address, *bits),
             (_, Id::Ether(address)) => self.ether(qualifiers, *address),
-            (_, Id::Arcnet(address)) => self.arcnet(qualifiers, *address),
+            (_, Id::OneByte(address)) => self.one_byte(qualifiers, *address),
         }
     }
 

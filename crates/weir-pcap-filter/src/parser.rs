@@ -150,7 +150,7 @@ impl Parser {
                 self.at += 1;
                 self.relation_after(Arith::Number(number), start, start)
             }
-            Token::Name(_) | Token::Dotted(_) | Token::Ipv6(_) | Token::Ether(_) | Token::Arcnet(_) => {
+            Token::Name(_) | Token::Dotted(_) | Token::Ipv6(_) | Token::Ether(_) | Token::OneByte(_) => {
                 let qualifiers = self.inherited(inherited, start)?;
                 let id = self.identifier()?;
                 let expr = Expr::Term(Term::Id(qualifiers, id), start.to(self.before()));
@@ -214,7 +214,7 @@ impl Parser {
             Token::Name(name) => Id::Name(name),
             Token::Number(number) => Id::Number(number),
             Token::Ether(address) => Id::Ether(address),
-            Token::Arcnet(address) => Id::Arcnet(address),
+            Token::OneByte(address) => Id::OneByte(address),
             Token::Ipv6(address) => {
                 self.at += 1;
                 return Ok(match self.length()? {

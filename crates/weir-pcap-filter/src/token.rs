@@ -2,6 +2,7 @@
 
 use std::net::Ipv6Addr;
 
+use crate::ast::OneByte;
 use crate::protocol::Protocol;
 
 /// One word, and what it stands for.
@@ -22,8 +23,8 @@ pub(crate) enum Token {
     Dotted(Vec<u32>),
     Ipv6(Ipv6Addr),
     Ether([u8; 6]),
-    /// `$` and one or two hexadecimal digits: an ARCNET or MS/TP address.
-    Arcnet(u8),
+    /// `$` and one or two hexadecimal digits.
+    OneByte(OneByte),
     /// A name: what is no keyword, or has a backslash before it.
     Name(String),
     /// An operator or a bracket, as it is written.
@@ -82,7 +83,7 @@ pub(crate) enum Word {
     Hash,
 }
 
-/// Keywords and what they are. Sources: pcap-filter(7); which of several spellings exist was tried on libpcap 1.10.3.
+/// Keywords and what they are. Sources: pcap-filter(7); which of several spellings exist was tried on libpcap 1.10.3; `vxlan` is of 1.11.
 #[rustfmt::skip]
 pub(crate) const KEYWORDS: &[(&str, Word)] = &[
     ("src", Word::Src), ("dst", Word::Dst), ("host", Word::Host), ("net", Word::Net), ("mask", Word::Mask),
@@ -99,11 +100,11 @@ pub(crate) const KEYWORDS: &[(&str, Word)] = &[
     ("on", Word::Ifname), ("ifname", Word::Ifname), ("rset", Word::Ruleset), ("ruleset", Word::Ruleset),
     ("rnr", Word::Rulenum), ("rulenum", Word::Rulenum), ("srnr", Word::Subrulenum),
     ("subrulenum", Word::Subrulenum), ("reason", Word::Reason), ("action", Word::Action),
+    ("vxlan", Word::Vxlan),
 ];
 
-/// Words that scoped expressions have beside those; libpcap 1.10.3 takes them for names.
-pub(crate) const SCOPED_KEYWORDS: &[(&str, Word)] =
-    &[("vxlan", Word::Vxlan), ("queue", Word::Queue), ("hash", Word::Hash)];
+/// Words that scoped expressions have beside those; libpcap takes them for names.
+pub(crate) const SCOPED_KEYWORDS: &[(&str, Word)] = &[("queue", Word::Queue), ("hash", Word::Hash)];
 
 /// Names of numbers. Sources: pcap-filter(7), IANA's registries of ICMP types.
 #[rustfmt::skip]

@@ -6,7 +6,7 @@ use weir_source::Diagnostic;
 
 use super::offsets::{Base, is_wlan};
 use super::{Lower, Lowering, modifier};
-use crate::ast::{Direction, Kind, Qualifiers};
+use crate::ast::{Direction, Kind, OneByte, Qualifiers};
 use crate::ir::{Comparison, Pred, ValueId, Width};
 use crate::link::LinkType;
 use crate::protocol::{ISO_PROTOCOLS, LINK_PROTOCOLS, Protocol, ethertype};
@@ -399,28 +399,37 @@ impl Lower<'_> {
         if is_ethernet { self.inside_outer_link() } else { None }
     }
 
-    /// An ARCNET address.
-    pub(super) fn arcnet(&mut self, qualifiers: Qualifiers, address: u8) -> Lowering {
+    /// An address of one byte: of ARCnet, or, as of libpcap 1.11, of MS/TP.
+    pub(super) fn one_byte(&mut self, qualifiers: Qualifiers, address: OneByte) -> Lowering {
         let is_host = matches!(qualifiers.kind, Kind::Default | Kind::Host);
-        if !matches!(self.offsets.link, LinkType::ARCNET | LinkType::ARCNET_LINUX) {
-            return Err(self.error("addresses with `$` are supported only on ARCnet"));
+        let link = self.offsets.link;
+        if !matches!(link, LinkType::ARCNET | LinkType::ARCNET_LINUX | LinkType::BACNET_MS_TP) {
+            return Err(self.error("addresses with `$` are supported only on ARCnet and MS/TP"));
         }
         if !is_host || qualifiers.protocol != Some(Protocol::Link) {
-            return Err(self.error("an ARCnet address in an expression that is not of the link layer"));
+            return Err(self.error("an address with `$` in an expression that is not of the link layer"));
         }
-        self.arcnet_host(address, qualifiers.direction)
+        let is_of_1_10 = link != LinkType::BACNET_MS_TP && !self.is_scoped();
+        self.one_byte_host(if is_of_1_10 { address.of_1_10 } else { address.address }, qualifiers.direction)
     }
 
-    fn arcnet_host(&mut self, address: u8, direction: Option<Direction>) -> Lowering {
+    fn one_byte_host(&mut self, address: u8, direction: Option<Direction>) -> Lowering {
+        // ARCnet's header begins with the source, and MS/TP's has the destination as its fourth byte; the other one comes next.
+        let (source, destination) = match self.offsets.link {
+            LinkType::BACNET_MS_TP => (4, 3),
+            _ => (0, 1),
+        };
         self.sides(direction, |lower, is_source| {
-            Ok(lower.equal(Base::LinkHeader, u32::from(!is_source), Width::Byte, address.into()))
+            let at = if is_source { source } else { destination };
+            Ok(lower.equal(Base::LinkHeader, at, Width::Byte, address.into()))
         })
     }
 
     pub(super) fn broadcast(&mut self, protocol: Option<Protocol>) -> Lowering {
         match protocol {
             None | Some(Protocol::Link) => match self.offsets.link {
-                LinkType::ARCNET | LinkType::ARCNET_LINUX => self.arcnet_host(0, Some(Direction::Dst)),
+                LinkType::ARCNET | LinkType::ARCNET_LINUX => self.one_byte_host(0, Some(Direction::Dst)),
+                LinkType::BACNET_MS_TP => self.one_byte_host(0xff, Some(Direction::Dst)),
                 link if self.places().is_some() || is_wlan(link) => {
                     self.hardware([0xff; 6], Some(Direction::Dst))
                 }
@@ -446,7 +455,7 @@ impl Lower<'_> {
         match protocol {
             None | Some(Protocol::Link) => match self.offsets.link {
                 LinkType::ARCNET | LinkType::ARCNET_LINUX => {
-                    return self.arcnet_host(0, Some(Direction::Dst));
+                    return self.one_byte_host(0, Some(Direction::Dst));
                 }
                 link if is_wlan(link) => return Ok(self.wlan_multicast()),
                 _ => {

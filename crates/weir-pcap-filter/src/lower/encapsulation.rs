@@ -1,4 +1,4 @@
-//! `vlan`, `mpls`, `pppoes`, `geneve`: tests that move the offsets of what follows.
+//! `vlan`, `mpls`, `pppoes`, `geneve`, `vxlan`: tests that move the offsets of what follows.
 
 use super::offsets::{Base, Offset, is_wlan};
 use super::{Lower, Lowering};
@@ -16,6 +16,10 @@ const SESSION_MAX: u32 = 0xffff;
 pub(super) const GENEVE_PORT: u32 = 6081;
 pub(super) const VNI_MAX: u32 = 0xff_ffff;
 const TRANSPARENT_ETHERNET: u32 = 0x6558;
+
+/// RFC 7348: the UDP port, and the flag that says that the network identifier is set.
+pub(super) const VXLAN_PORT: u32 = 4789;
+pub(super) const VXLAN_HAS_VNI: u32 = 0x08;
 
 /// Bytes of a UDP header.
 pub(super) const UDP_BYTES: u32 = 8;
@@ -113,17 +117,8 @@ impl Lower<'_> {
     /// Geneve over UDP (RFC 8926). What follows is in the frame or packet that it carries.
     pub(super) fn geneve(&mut self, vni: Option<u32>) -> Lowering {
         self.at_most("Geneve VNI", vni, VNI_MAX)?;
-        let outer = self.place(Base::Network);
-        let ipv4 = self.geneve_over(Base::Transport4, vni)?;
-        let ipv6 = self.geneve_over(Base::Transport6, vni)?;
-        // The transport header, from the network header's constant offset on.
-        let Some(after4) = self.place(Base::Transport4).variable else { return Ok(ipv4.or(ipv6)) };
-        let after6 = match outer.variable {
-            Some(length) => self.values.binary(Operator::Add, length, 40),
-            None => self.values.number(40),
-        };
-        let transport = self.select(&ipv4, after4, after6);
-        let header = self.values.binary(Operator::Add, transport, outer.constant.wrapping_add(8));
+        let (over_udp, header) = self.after_udp(GENEVE_PORT, |lower, udp| lower.geneve_header(udp, vni))?;
+        let Some(header) = header else { return Ok(over_udp) };
         let kind_at = self.values.binary(Operator::Add, header, 2);
         let words = self.values.add(Value::Load { base: Some(header), offset: 0, width: Width::Byte });
         let words = self.values.binary(Operator::And, words, 0x3f);
@@ -132,27 +127,63 @@ impl Lower<'_> {
         let end = Value::Binary { operator: Operator::Add, left, right: header, by_register: true };
         let end = self.values.add(end);
         let [link_type, payload] = self.carried_by_geneve(header, kind_at, end);
-        let at = |variable| Offset { variable: Some(variable), constant: 0 };
+        Ok(self.moved_inside(over_udp, header, [end, link_type, payload]))
+    }
+
+    /// VXLAN over UDP (RFC 7348). What follows is in the Ethernet frame that it carries.
+    pub(super) fn vxlan(&mut self, vni: Option<u32>) -> Lowering {
+        self.at_most("VXLAN VNI", vni, VNI_MAX)?;
+        let (over_udp, header) = self.after_udp(VXLAN_PORT, |lower, udp| {
+            let flags = lower.equal(udp, UDP_BYTES, Width::Byte, VXLAN_HAS_VNI);
+            [flags].into_iter().chain(lower.network_identifier(udp, vni)).collect()
+        })?;
+        let Some(header) = header else { return Ok(over_udp) };
+        let end = self.values.binary(Operator::Add, header, 8);
+        let inner = [0, 12, 14].map(|bytes| self.values.binary(Operator::Add, end, bytes));
+        Ok(self.moved_inside(over_udp, header, inner))
+    }
+
+    /// UDP to `port`, with what is `asked` of the header after UDP's; and where that header is, if the network header has a length.
+    fn after_udp(
+        &mut self,
+        port: u32,
+        asked: impl Fn(&mut Self, Base) -> Vec<Pred>,
+    ) -> Result<(Pred, Option<ValueId>), weir_source::Diagnostic> {
+        let outer = self.place(Base::Network);
+        let over = |lower: &mut Self, transport| -> Lowering {
+            let mut all = vec![lower.udp_to(transport, port)?];
+            all.extend(asked(lower, transport));
+            Ok(Pred::And(all))
+        };
+        let ipv4 = over(self, Base::Transport4)?;
+        let ipv6 = over(self, Base::Transport6)?;
+        // The transport header, from the network header's constant offset on.
+        let Some(after4) = self.place(Base::Transport4).variable else { return Ok((ipv4.or(ipv6), None)) };
+        let after6 = match outer.variable {
+            Some(length) => self.values.binary(Operator::Add, length, 40),
+            None => self.values.number(40),
+        };
+        let transport = self.select(&ipv4, after4, after6);
+        let header = self.values.binary(Operator::Add, transport, outer.constant.wrapping_add(UDP_BYTES));
+        Ok((ipv4.or(ipv6), Some(header)))
+    }
+
+    /// What follows is inside of a header: where the frame, its type and its payload are.
+    fn moved_inside(&mut self, over_udp: Pred, header: ValueId, inner: [ValueId; 3]) -> Pred {
+        let [frame, link_type, payload] =
+            inner.map(|variable| Offset { variable: Some(variable), constant: 0 });
         let offsets = &mut self.offsets;
         offsets.outer_link = offsets.link;
         offsets.outer_header = offsets.header;
         offsets.link = LinkType::EN10MB;
-        offsets.header = at(end);
-        offsets.link_type = Some(at(link_type));
-        offsets.payload = at(payload);
+        offsets.header = frame;
+        offsets.link_type = Some(link_type);
+        offsets.payload = payload;
         offsets.network = 0;
         offsets.is_geneve = true;
         // The header is read here, even if nothing asks for what it carries.
-        let kept = [header, end, link_type, payload].map(Pred::Need);
-        let mut all = vec![ipv4.or(ipv6)];
-        all.extend(kept);
-        Ok(Pred::And(all))
-    }
-
-    fn geneve_over(&mut self, transport: Base, vni: Option<u32>) -> Lowering {
-        let mut all = vec![self.udp_to(transport, GENEVE_PORT)?];
-        all.extend(self.geneve_header(transport, vni));
-        Ok(Pred::And(all))
+        let kept = [header].into_iter().chain(inner).map(Pred::Need);
+        Pred::And([over_udp].into_iter().chain(kept).collect())
     }
 
     /// What is asked of the Geneve header after a UDP header: the version, and the network identifier.

@@ -1,6 +1,6 @@
 //! `geneve` and `vxlan` of scoped expressions: frames and packets inside of UDP, over either version of IP and after extension headers.
 
-use super::encapsulation::{GENEVE_PORT, UDP_BYTES, VNI_MAX};
+use super::encapsulation::{GENEVE_PORT, UDP_BYTES, VNI_MAX, VXLAN_HAS_VNI, VXLAN_PORT};
 use super::offsets::{Base, Offset, Offsets};
 use super::upper::Way;
 use super::{Lower, Lowering};
@@ -8,10 +8,6 @@ use crate::ast::Operator;
 use crate::ir::{Pred, Value, ValueId, Width};
 use crate::link::LinkType;
 use crate::protocol::{ethertype, ip};
-
-/// RFC 7348: the UDP port, and the flag that says that the network identifier is set.
-const VXLAN_PORT: u32 = 4789;
-const HAS_VNI: u32 = 0x08;
 
 impl Lower<'_> {
     /// Geneve over UDP (RFC 8926). What follows is in the frame or packet that it carries.
@@ -39,10 +35,10 @@ impl Lower<'_> {
     }
 
     /// VXLAN over UDP (RFC 7348). What follows is in the Ethernet frame that it carries.
-    pub(super) fn vxlan(&mut self, vni: Option<u32>) -> Lowering {
+    pub(super) fn scoped_vxlan(&mut self, vni: Option<u32>) -> Lowering {
         self.at_most("VXLAN VNI", vni, VNI_MAX)?;
         let (over_udp, header) = self.tunnel(VXLAN_PORT, |lower, base| {
-            let flag = lower.has(base, UDP_BYTES, Width::Byte, HAS_VNI);
+            let flag = lower.has(base, UDP_BYTES, Width::Byte, VXLAN_HAS_VNI);
             [flag].into_iter().chain(lower.network_identifier(base, vni)).collect()
         })?;
         let at = |constant: u32| Offset { variable: Some(header), constant: 8 + constant };

@@ -24,7 +24,9 @@ const FRAME_TYPES: [(&str, u32, &Bits); 3] = [
         ("deauth", 0xc0), ("deauthentication", 0xc0),
     ]),
     ("ctl", 0x04, &[
-        ("ps-poll", 0xa0), ("rts", 0xb0), ("cts", 0xc0), ("ack", 0xd0), ("cf-end", 0xe0), ("cf-end-ack", 0xf0),
+        // The first two are of libpcap 1.11.
+        ("bar", 0x80), ("ba", 0x90), ("ps-poll", 0xa0), ("rts", 0xb0), ("cts", 0xc0), ("ack", 0xd0),
+        ("cf-end", 0xe0), ("cf-end-ack", 0xf0),
     ]),
     ("data", 0x08, &[
         ("data", 0x00), ("data-cf-ack", 0x10), ("data-cf-poll", 0x20), ("data-cf-ack-poll", 0x30),
