@@ -124,7 +124,7 @@ enum Name {
     Pcap,
     /// What it takes to read and to print a trace, beside babeltrace2; 21 rounds take a quarter of an hour
     View,
-    /// What capturing in a DPDK application costs it, beside dpdk-dumpcap; 15 rounds take four minutes
+    /// What capturing in a DPDK application costs it, beside dpdk-dumpcap and bpftrace; 15 rounds take twelve minutes
     Dpdk,
 }
 
