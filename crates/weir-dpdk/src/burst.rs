@@ -1,7 +1,8 @@
 //! A burst of packets: each is given to the filter where it lies, and what the filter keeps of it is copied into the ring.
 //!
-//! A packet in one segment without tags beside it is not touched before the filter has kept it. The others are put together first
-//! (`whole`). All packets of a burst have one time: they had come when it was taken.
+//! All packets are asked first, and those that are kept copied afterwards: most bursts have none of them, and the loop that asks stays
+//! small (a fifth of the time less). A packet in one segment without tags beside it is not touched before the filter has kept it. The
+//! others are put together first (`whole`). All kept packets of a burst have one time: they had come when it was taken.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use weir_rt::local::{LocalProgram, PacketFields};
 
 use crate::ids::Ids;
 use crate::isa::native;
-use crate::limits::{PREFETCHED, WHOLE_BYTES_MAX};
+use crate::limits::{ASKED_AT_ONCE, PREFETCHED, WHOLE_BYTES_MAX};
 use crate::mbuf::{RteMbuf, flag};
 use crate::whole::{Tags, Whole};
 
@@ -26,6 +27,7 @@ pub(crate) struct Active {
     /// What a filter may ask for that is the same of all packets of the queue.
     fields: PacketFields,
     whole: Whole,
+    verdicts: [u32; ASKED_AT_ONCE],
 }
 
 /// `PACKET_OUTGOING`, as contexts of classifiers have it; what is received has 0.
@@ -55,29 +57,31 @@ impl Active {
         fields.set("pkt_type", if spec.direction == Direction::Tx { OUTGOING } else { 0 });
         // One more than the number, as the kernel has it.
         fields.set("queue_mapping", u64::from(spec.queue) + 1);
-        Active { writer, keeps, direction: spec.direction, ids, ring, snaplen, fields, whole: Whole::new() }
+        let (whole, verdicts) = (Whole::new(), [0; ASKED_AT_ONCE]);
+        Active { writer, keeps, direction: spec.direction, ids, ring, snaplen, fields, whole, verdicts }
     }
 
     /// # Safety
     /// The pointers are to whole packets, which are this thread's alone until this returns.
     pub(crate) unsafe fn burst(&mut self, packets: &[*mut RteMbuf]) {
-        let Active { writer, keeps, direction, ids, ring, snaplen, fields, whole } = self;
-        let mut queue =
-            Queue { writer, direction: *direction, ids: *ids, ring: *ring, snaplen: *snaplen, whole };
+        let Active { writer, keeps, direction, ids, ring, snaplen, fields, whole, verdicts } = self;
+        let (direction, ids, ring, snaplen) = (*direction, *ids, *ring, *snaplen);
+        let mut queue = Queue { writer, direction, ids, ring, snaplen, ticks: None, whole };
         // SAFETY: the caller's promise.
-        let filtered = unsafe {
+        let kept = unsafe {
             match keeps {
-                Keeps::All => queue.look(packets, |_, _| u32::MAX),
+                Keeps::All => queue.look(packets, verdicts, |_, _| u32::MAX),
                 // With fields that the compiler knows to be 0, half a nanosecond a packet is saved.
                 Keeps::Filtered(program) => {
-                    queue.look(packets, |bytes, wire| program.classify(bytes, wire, PacketFields::NONE))
+                    let keep = |bytes: &[u8], wire| program.classify(bytes, wire, PacketFields::NONE);
+                    queue.look(packets, verdicts, keep)
                 }
                 Keeps::Asking(program) => {
-                    queue.look(packets, |bytes, wire| program.classify(bytes, wire, fields))
+                    queue.look(packets, verdicts, |bytes, wire| program.classify(bytes, wire, fields))
                 }
             }
         };
-        self.writer.publish(packets.len() as u64, filtered);
+        self.writer.publish(packets.len() as u64, packets.len() as u64 - kept);
     }
 }
 
@@ -87,53 +91,74 @@ struct Queue<'a> {
     ids: Option<Ids>,
     ring: usize,
     snaplen: usize,
+    /// The time of this burst, when it was needed.
+    ticks: Option<u64>,
     whole: &'a mut Whole,
 }
 
 impl Queue<'_> {
-    /// How many packets were not kept.
+    /// How many packets were kept.
     ///
     /// # Safety
     /// As for [`Active::burst`].
     #[inline]
-    unsafe fn look(&mut self, packets: &[*mut RteMbuf], keep: impl Fn(&[u8], u32) -> u32) -> u64 {
-        let mut filtered = 0;
-        let ticks = native::ticks();
+    unsafe fn look(
+        &mut self,
+        packets: &[*mut RteMbuf],
+        verdicts: &mut [u32; ASKED_AT_ONCE],
+        keep: impl Fn(&[u8], u32) -> u32,
+    ) -> u64 {
         let (one, two) = tag_flags(self.direction);
         let beside = one | two;
-        for packet in packets.iter().take(PREFETCHED) {
+        let mut kept = 0;
+        for packets in packets.chunks(ASKED_AT_ONCE) {
             // SAFETY: the caller's promise.
-            native::prefetch(unsafe { (**packet).data() });
-        }
-        for (index, &pointer) in packets.iter().enumerate() {
-            if let Some(later) = packets.get(index + PREFETCHED) {
+            let marked = unsafe { asked(packets, beside, verdicts, &keep) };
+            if marked != 0 {
                 // SAFETY: the caller's promise.
-                native::prefetch(unsafe { (**later).data() });
-            }
-            // SAFETY: the caller's promise; nothing is written to it as long as this is borrowed.
-            let packet = unsafe { &*pointer };
-            if packet.nb_segs != 1 || packet.ol_flags & beside != 0 {
-                // SAFETY: the caller's promise.
-                filtered += unsafe { self.look_at_parts(pointer, ticks, &keep) };
-                continue;
-            }
-            // SAFETY: the only segment has so many bytes from there on, by the caller's promise.
-            let bytes = unsafe { std::slice::from_raw_parts(packet.data(), usize::from(packet.data_len)) };
-            let wire_bytes = packet.pkt_len;
-            match keep(bytes, wire_bytes) {
-                0 => filtered += 1,
-                kept => {
-                    let meta = Meta { ticks, wire_bytes, ..Meta::default() };
-                    let captured = self.captured(bytes, kept);
-                    // SAFETY: the caller's promise.
-                    unsafe { self.write(pointer, meta, captured) }
-                }
+                kept += unsafe { self.keep(packets, beside, marked, verdicts, &keep) };
             }
         }
-        filtered
+        kept
     }
 
-    /// The same for a packet that has to be put together. 1 if it was not kept.
+    /// Copies what is kept of the packets of the bits in `marked`, in their order. How many there are.
+    ///
+    /// # Safety
+    /// As for [`Active::burst`].
+    #[inline(never)]
+    unsafe fn keep(
+        &mut self,
+        packets: &[*mut RteMbuf],
+        beside: u64,
+        mut marked: u64,
+        verdicts: &[u32; ASKED_AT_ONCE],
+        keep: &impl Fn(&[u8], u32) -> u32,
+    ) -> u64 {
+        let ticks = *self.ticks.get_or_insert_with(native::ticks);
+        let mut kept = 0;
+        while marked != 0 {
+            let index = marked.trailing_zeros() as usize;
+            marked &= marked - 1;
+            let pointer = packets[index];
+            // SAFETY: the caller's promise; nothing is written to it as long as this is borrowed.
+            let packet = unsafe { &*pointer };
+            if !packet.is_whole(beside) {
+                // SAFETY: the caller's promise.
+                kept += unsafe { self.look_at_parts(pointer, ticks, keep) };
+                continue;
+            }
+            let meta = Meta { ticks, wire_bytes: packet.pkt_len, ..Meta::default() };
+            // SAFETY: the packet is whole, by the caller's promise as long as the bytes are borrowed.
+            let captured = self.captured(unsafe { packet.bytes() }, verdicts[index]);
+            // SAFETY: the caller's promise.
+            unsafe { self.write(pointer, meta, captured) }
+            kept += 1;
+        }
+        kept
+    }
+
+    /// The same for a packet that has to be put together first, and asked. 1 if it is kept.
     ///
     /// # Safety
     /// As for [`Active::burst`].
@@ -159,7 +184,7 @@ impl Queue<'_> {
             unsafe { self.write(pointer, meta, captured) }
         }
         *self.whole = whole;
-        u64::from(kept == 0)
+        u64::from(kept > 0)
     }
 
     fn captured<'b>(&self, bytes: &'b [u8], kept: u32) -> &'b [u8] {
@@ -200,6 +225,40 @@ impl Queue<'_> {
             }
         }
     }
+}
+
+/// A bit for each packet that is kept, or has to be put together to be asked; what is kept of the former is in `verdicts`.
+///
+/// # Safety
+/// As for [`Active::burst`]. There are at most [`ASKED_AT_ONCE`].
+#[inline]
+unsafe fn asked(
+    packets: &[*mut RteMbuf],
+    beside: u64,
+    verdicts: &mut [u32; ASKED_AT_ONCE],
+    keep: &impl Fn(&[u8], u32) -> u32,
+) -> u64 {
+    for packet in packets.iter().take(PREFETCHED) {
+        // SAFETY: the caller's promise.
+        native::prefetch(unsafe { (**packet).data() });
+    }
+    let mut marked = 0;
+    for (index, (pointer, verdict)) in packets.iter().zip(verdicts).enumerate() {
+        if let Some(later) = packets.get(index + PREFETCHED) {
+            // SAFETY: the caller's promise.
+            native::prefetch(unsafe { (**later).data() });
+        }
+        // SAFETY: the caller's promise; nothing is written to it as long as this is borrowed.
+        let packet = unsafe { &**pointer };
+        let kept = match packet.is_whole(beside) {
+            // SAFETY: the packet is whole.
+            true => keep(unsafe { packet.bytes() }, packet.pkt_len),
+            false => u32::MAX,
+        };
+        *verdict = kept;
+        marked |= u64::from(kept != 0) << index;
+    }
+    marked
 }
 
 /// What is beside a packet with these flags.

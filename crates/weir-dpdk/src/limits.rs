@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// How far ahead of the packet that is looked at others are fetched.
 pub(crate) const PREFETCHED: usize = 4;
+/// Packets that are asked before any of them is copied: one for each bit of a word.
+pub(crate) const ASKED_AT_ONCE: usize = 64;
 /// Bytes of a packet that is put together from segments, or gets its tags back: all that can be kept, tags included.
 pub(crate) const WHOLE_BYTES_MAX: usize = weir_packet_ring::limits::CAPTURED_BYTES_MAX as usize;
 /// How often it is looked whether the process that captures is still there.

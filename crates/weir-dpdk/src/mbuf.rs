@@ -88,6 +88,22 @@ impl RteMbuf {
         self.buf_addr.wrapping_add(usize::from(self.data_off))
     }
 
+    /// One segment that has all bytes of the packet, with none of the flags `beside`.
+    #[inline]
+    pub(crate) fn is_whole(&self, beside: u64) -> bool {
+        self.nb_segs == 1 && self.ol_flags & beside == 0
+    }
+
+    /// The bytes of the segment.
+    ///
+    /// # Safety
+    /// It is a segment of a packet that is DPDK's, and its bytes are not written as long as they are borrowed.
+    #[inline]
+    pub(crate) unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: a segment has so many bytes from there on; the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.data(), usize::from(self.data_len)) }
+    }
+
     fn of(buffer: &mut [u8], data_off: u16, data_len: u16, next: *const RteMbuf) -> RteMbuf {
         RteMbuf {
             buf_addr: buffer.as_mut_ptr(),

@@ -6,18 +6,18 @@
 //! nothing in the segment, which others write, is ever an address of code.
 
 mod classify;
+mod code;
 
 use std::ffi::CStr;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-use memmap2::{Mmap, MmapMut};
-
 use weir_ebpf::ProgramKind;
 
 pub use self::classify::PacketFields;
 use self::classify::Way;
+use self::code::Code;
 use crate::context::ContextMut;
 use crate::executable::{CpuSource, Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
 use crate::isa;
@@ -30,7 +30,7 @@ use crate::segment::{DESCRIPTOR_BYTES, Filter, Mapping, Segment, SegmentLayout};
 #[derive(Debug)]
 pub struct LocalProgram {
     kind: ProgramKind,
-    code: Arc<Mmap>,
+    code: Arc<code::Executable>,
     /// In the code.
     offset: usize,
     /// How a classifier is entered that finds its packet where it lies.
@@ -99,7 +99,7 @@ impl LocalProgram {
     }
 
     fn entry(&self) -> *const u8 {
-        self.code[self.offset..].as_ptr()
+        self.code.at(self.offset)
     }
 }
 
@@ -124,7 +124,8 @@ fn load(
     let descriptors_offset = (image_offset + image.bytes.len()).next_multiple_of(64);
     let descriptors_bytes = segment.layout().maps.len() * DESCRIPTOR_BYTES as usize;
     let table_offset = (descriptors_offset + descriptors_bytes).next_multiple_of(8);
-    let mut mapping = MmapMut::map_anon(table_offset + 8 * (2 + targets.len()))?;
+    let mut code = Code::new(table_offset + 8 * (2 + targets.len()))?;
+    let mapping = code.bytes_mut();
     let base = mapping.as_ptr() as u64;
     let descriptors = segment.descriptors(segment.base(), base + descriptors_offset as u64);
     let resolve = |symbol| match symbol {
@@ -150,7 +151,7 @@ fn load(
     mapping[island_offset..island_offset + island.len()].copy_from_slice(&island);
     mapping[descriptors_offset..descriptors_offset + descriptors.len()].copy_from_slice(&descriptors);
     mapping[table_offset..table_offset + table.len()].copy_from_slice(&table);
-    let code = Arc::new(mapping.make_exec()?);
+    let code = Arc::new(code.executable()?);
     let program = |(executable, offset): (&&Executable, usize)| LocalProgram {
         kind: executable.kind,
         way: Way::of(executable, base + offset as u64),

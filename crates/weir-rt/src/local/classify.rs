@@ -52,11 +52,23 @@ pub(super) struct Way {
     /// well if it may write.
     bytes_end: usize,
     read_bytes_end: usize,
-    /// The words that depend on the packet alone are all that it reads.
-    is_bare: bool,
+    words: Words,
     writes_packet: bool,
 }
 
+/// Which words of its frame it reads at most.
+#[derive(Clone, Copy, Debug)]
+enum Words {
+    /// Where the packet and its headers begin, and where it ends.
+    Bytes,
+    /// [`BARE`].
+    Bare,
+    All,
+}
+
+/// Slots that the shortest way fills in.
+const BYTES: u32 =
+    Field::slots(packet::DATA, packet::FIELDS - packet::DATA) & !Field::slots(packet::DATA_META, 8);
 /// Slots that the short way fills in; those of the lengths have a field of each packet in their upper half.
 const BARE: u32 = Field::slots(packet::DATA, packet::FIELDS - packet::DATA)
     | Field::slots(LEN, 8)
@@ -73,7 +85,12 @@ impl Way {
             code,
             bytes_end,
             read_bytes_end: if executable.writes_packet { 0 } else { bytes_end },
-            is_bare: executable.context_reads & !BARE == 0 && !reads_more,
+            words: match executable.context_reads {
+                _ if reads_more => Words::All,
+                reads if reads & !BYTES == 0 => Words::Bytes,
+                reads if reads & !BARE == 0 => Words::Bare,
+                _ => Words::All,
+            },
             writes_packet: executable.writes_packet,
         }
     }
@@ -137,9 +154,10 @@ impl LocalProgram {
         // as `self`. It gets the words that it reads, keeps the registers of `CALLEE_SAVED`, and reaches what the caller
         // promised.
         let r0 = unsafe {
-            match self.way.is_bare {
-                true => call::classify(code, data, end, len, wire_len),
-                false => weir_rt_classify_fields(code, data, end, len, wire_len, &raw const fields.0),
+            match self.way.words {
+                Words::Bytes => call::classify_bytes(code, data, end),
+                Words::Bare => call::classify(code, data, end, len, wire_len),
+                Words::All => weir_rt_classify_fields(code, data, end, len, wire_len, &raw const fields.0),
             }
         };
         r0 as u32

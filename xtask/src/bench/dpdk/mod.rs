@@ -3,7 +3,7 @@
 //! Two dpdk-testpmd run, one without the plugin and one that has loaded it; one of them forwards at a time, between two ports of one
 //! driver ([`Work`]), on a CPU of its own. A sample is the time over the packets that testpmd's own statistics count meanwhile. In each
 //! round every side's cost less the bare one's is what it adds; a captured packet is looked at twice, when it is received and when it
-//! is sent, so half of that is a look.
+//! is sent, so half of that is a look ([`ONE_PORT`]: all of it; dpdk-dumpcap's too, but its figures are halved as the others').
 //!
 //! With huge pages if the machine has some free, which is how DPDK is run; otherwise a packet's memory costs translations
 //! that are not the plugin's. dpdk-dumpcap needs them.
@@ -29,6 +29,8 @@ use testpmd::{START_LIMIT, Testpmd};
 const LOADED: &str = "loaded, idle";
 /// No packet here is TCP.
 const NOTHING: &str = "tcp port 80 (keeps 0 %)";
+/// The same at one of the two ports, as dpdk-dumpcap captures: each packet is looked at once.
+const ONE_PORT: &str = "tcp port 80 (keeps 0 %) at one port";
 /// One in 100 packets of the file.
 const FEW: &str = "udp port 53 (keeps 1 %)";
 const ALL: &str = "udp (keeps 100 %)";
@@ -78,6 +80,7 @@ impl Work {
         match side {
             HISTOGRAM | BPFTRACE => self == Work::Rings,
             FEW => self == Work::FileChecksums,
+            ONE_PORT => matches!(self, Work::RingsChecksums | Work::FileChecksums),
             ALL | DUMPCAP => self != Work::Null,
             _ => true,
         }
@@ -103,7 +106,8 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
         let mut sample = Sample::default();
         for (ns, work) in sample.iter_mut().zip(Work::ALL).filter(|(_, work)| work.has(side)) {
             let testpmd = if [BARE, AGAIN, DUMPCAP].contains(side) { &mut bare } else { &mut loaded };
-            let captured = |expression: &str| capture(&weir, &testpmd.capture_of(work), expression);
+            let ports = testpmd.capture_of(work, *side == ONE_PORT);
+            let captured = |expression: &str| capture(&weir, &ports, expression);
             let commands = match *side {
                 BARE | AGAIN | LOADED => Vec::new(),
                 DUMPCAP => vec![dumpcap(testpmd, work)],
@@ -131,7 +135,8 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
 
 /// What is measured, and what cannot be.
 fn sides(has_huge: bool) -> (Vec<&'static str>, Vec<String>) {
-    let (mut sides, mut missing) = (vec![BARE, AGAIN, LOADED, NOTHING, FEW, ALL, HISTOGRAM], Vec::new());
+    let (mut sides, mut missing) =
+        (vec![BARE, AGAIN, LOADED, NOTHING, ONE_PORT, FEW, ALL, HISTOGRAM], Vec::new());
     if process::find_program("bpftrace").is_some() {
         sides.push(BPFTRACE);
     } else {
@@ -155,7 +160,8 @@ fn add_figures(figures: &mut Figures, sides: &[&str], rounds: &Rounds<Sample>) {
             figures.add(side, &format!("{}: ns a packet", work.name()), "ns", &samples);
             if *side != BARE {
                 let added = samples.iter().zip(&bare);
-                let ns: Vec<f64> = added.clone().map(|(side, bare)| (side - bare) / 2.0).collect();
+                let looks = if *side == ONE_PORT { 1.0 } else { 2.0 };
+                let ns: Vec<f64> = added.clone().map(|(side, bare)| (side - bare) / looks).collect();
                 let loss: Vec<f64> = added.map(|(side, bare)| 100.0 * (1.0 - bare / side)).collect();
                 figures.describe(side, &format!("{}: added ns a look", work.name()), "ns", &ns);
                 figures.describe(side, &format!("{}: packets lost to it", work.name()), "%", &loss);
@@ -189,10 +195,13 @@ fn bars(figures: &Figures) -> Vec<String> {
     let look = figure(NOTHING, Work::Rings, "added ns a look").map(|summary| summary.median);
     let most = alone + NS_OVER_FILTER_MAX;
     bar(format!("at most {most:.2} ns a look that keeps nothing"), look, look.is_some_and(|ns| ns <= most));
-    for work in [Work::FileChecksums, Work::RingsChecksums] {
-        let loss = figure(NOTHING, work, "packets lost to it").map(|summary| summary.median);
+    for (work, side) in [Work::FileChecksums, Work::RingsChecksums]
+        .into_iter()
+        .flat_map(|work| [(work, NOTHING), (work, ONE_PORT)])
+    {
+        let loss = figure(side, work, "packets lost to it").map(|summary| summary.median);
         bar(
-            format!("at most {WORK_LOSS_MAX} % with {}", work.name()),
+            format!("at most {WORK_LOSS_MAX} % with {}: {side}", work.name()),
             loss,
             loss.is_some_and(|loss| loss <= WORK_LOSS_MAX),
         );

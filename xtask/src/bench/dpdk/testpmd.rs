@@ -101,10 +101,10 @@ impl Testpmd {
         &self.prefix
     }
 
-    /// What `weir capture --dpdk` is given for both ports of a work.
-    pub(super) fn capture_of(&self, work: Work) -> String {
+    /// What `weir capture --dpdk` is given for both ports of a work, or for one.
+    pub(super) fn capture_of(&self, work: Work, is_one: bool) -> String {
         let [one, other] = ports(work);
-        format!("{}:{one},{other}", self.prefix)
+        if is_one { format!("{}:{one}", self.prefix) } else { format!("{}:{one},{other}", self.prefix) }
     }
 
     /// Forwards for a while, with `beside` running if there is such.
