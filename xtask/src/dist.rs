@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `weir-VERSION-x86_64-linux` | weir, static (glibc, position-independent), stripped |
 //! | `weir-VERSION-x86_64-linux.debug` | its debug information; the program names this file (`.gnu_debuglink`) |
-//! | `weir_VERSION_amd64.deb` | weir, manual pages, completion scripts |
+//! | `weir_VERSION_amd64.deb` | weir, manual pages, completion scripts, the plugin for DPDK (`/usr/lib/weir/libweir_dpdk.so`) |
 //! | `libweir-bpf-dev_VERSION_amd64.deb` | libweir_bpf, its header, that of tracepoints, pkg-config files |
 //! | `weir-VERSION-src.tar.xz` | the commit, with all crates that it is built of |
 //! | `SHA256SUMS` | of all of them |
@@ -129,6 +129,13 @@ fn package_of_program(folder: &Path, work: &Path, epoch: &str) -> Result<String>
         Ok(path)
     };
     fs::copy(&weir, place("bin/weir")?)?;
+    let plugin = cargo_build("weir-dpdk", &[])?.join("libweir_dpdk.so");
+    // Its debug information names nothing that a file of the release has.
+    let stripped = place("lib/weir/libweir_dpdk.so")?;
+    process::output_within(
+        Command::new("strip").arg("--strip-unneeded").arg("-o").arg(stripped).arg(plugin),
+        LIMIT,
+    )?;
     let pages = usr.join("share/man/man1");
     fs::create_dir_all(&pages)?;
     process::output_within(Command::new(&weir).args(["man", "-o"]).arg(&pages), LIMIT)?;

@@ -81,6 +81,18 @@ impl Application {
         folders.find(|folder| folder.exists()).map(Path::to_owned)
     }
 
+    /// Its process, as this one sees it; none in another PID namespace.
+    pub fn process(&self) -> Option<i32> {
+        self.telemetry.process()
+    }
+
+    /// Whether a thread of an application of this name, which waits in this system call, is the one that waits for clients of the
+    /// telemetry socket: it holds nothing meanwhile, and moves no packets.
+    pub fn is_idle_thread(name: &str, call: i64) -> bool {
+        // `telemetry-v2`, or, from 23.11 on, `dpdk-telemet-v2`.
+        name.contains("telem") && [nix::libc::SYS_accept, nix::libc::SYS_accept4].contains(&call)
+    }
+
     /// What the plugin says of itself.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub enum Error {
     /// It has not loaded the plugin.
     #[error(
         "the application has not loaded libweir_dpdk.so: start it with `-d PATH/libweir_dpdk.so` among EAL's options, or with \
-         LD_PRELOAD=PATH/libweir_dpdk.so"
+         LD_PRELOAD=PATH/libweir_dpdk.so; or have it load that while it runs (`weir capture --load`)"
     )]
     NoPlugin,
     /// The plugin refuses.

@@ -7,7 +7,10 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket};
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, recv, send, socket,
+};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -28,6 +31,12 @@ impl Telemetry {
         connect(telemetry.socket.as_raw_fd(), &address).map_err(io::Error::from)?;
         let hello = telemetry.receive("its greeting")?;
         Ok((telemetry, hello))
+    }
+
+    /// The process at the other end, if it is one of this PID namespace.
+    pub(crate) fn process(&self) -> Option<i32> {
+        let of = getsockopt(&self.socket, PeerCredentials).ok()?;
+        (of.pid() > 0).then_some(of.pid())
     }
 
     /// What a command, with its parameters after a comma, is answered with.

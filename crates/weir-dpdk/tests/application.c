@@ -379,6 +379,8 @@ int main(int count, char **arguments) {
         return 1;
     }
     pthread_create(&thread, NULL, server, (void *)(intptr_t)listening);
+    // As DPDK calls it.
+    pthread_setname_np(thread, "telemetry-v2");
     setvbuf(stdout, NULL, _IOLBF, 0);
     puts("ready");
     while (fgets(line, sizeof line, stdin)) {

@@ -42,6 +42,7 @@ pub use crate::attach::{
 };
 pub use crate::attach::{consumers, loads, rails, restore, undo};
 pub use crate::process::launch::Launched;
+pub use crate::process::load::load_library;
 pub use crate::process::permission::{Forbidden, is_more_privileged_than_its_user};
 pub use crate::process::stop::{Stops, awaits_threads, let_go_late};
 pub use crate::process::target::{Allowance, Target};

@@ -15,6 +15,9 @@ pub use weir_trampoline::limits::{
 /// The longest that a target may be held stopped; past it everything is rolled back.
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
+/// Bytes of the path of a library that a process is made to load, with the zero: PATH_MAX.
+pub const LOADED_PATH_BYTES_MAX: usize = 4096;
+
 /// How long a permission event of fanotify(7) is pending at most. Events are handled one after the other: of 50 programs that are
 /// executed at once on a busy machine, the last waits for seconds.
 pub const PERMISSION_WAIT_MAX: Duration = Duration::from_secs(10);

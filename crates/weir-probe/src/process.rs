@@ -8,6 +8,7 @@
 //! fanotify          processes that execute or load a probed file, stopped before they run
 //! goroutines        on which stacks those of Go run, and wait
 //! linker            where the dynamic linker says that its list of libraries has changed
+//! load              a library that it is made to load, by one thread
 //! mapped, scan      what of weir's is in it, by its maps and by the header of the segment
 //! memory            its memory, by a file of its own or by calls
 //! restart           which system calls begin again where they were stopped in
@@ -29,6 +30,7 @@ pub(crate) mod goroutines;
 pub(crate) mod isa;
 pub mod launch;
 pub(crate) mod linker;
+pub(crate) mod load;
 pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod permission;

@@ -1,6 +1,7 @@
 //! What may go wrong with a process. Why a place in it is refused is said by [`weir_plan::Refusal`].
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::process::permission::Forbidden;
@@ -94,6 +95,8 @@ pub enum Error {
     Remote { pid: i32, call: &'static str, source: io::Error },
     #[error("{what}: {source}")]
     System { what: String, source: io::Error },
+    #[error("process {pid} cannot be made to load {}: {why}", path.display())]
+    NotLoaded { pid: i32, path: PathBuf, why: String },
     #[error("linking code for process {pid}: {detail}")]
     Link { pid: i32, detail: String },
     #[error("{0}")]
@@ -125,6 +128,7 @@ impl Error {
             Error::ChildPending { .. } => "child-pending",
             Error::NotProbed { .. } => "not-probed",
             Error::Corrupt { .. } => "corrupt",
+            Error::NotLoaded { .. } => "not-loaded",
             Error::Spawn { .. } | Error::Remote { .. } | Error::System { .. } | Error::Link { .. } => {
                 "system"
             }

@@ -137,7 +137,18 @@ impl Stopped {
         if stopped.threads.is_empty() { Err(Error::TargetGone { pid }) } else { Ok(stopped) }
     }
 
-    /// The same where another weir may be holding the process, or a thread of it: it does so for a moment, which is waited for. A debugger keeps
+    /// Stops thread `tid` of process `pid`, and no other.
+    pub(crate) fn stop_thread(pid: i32, tid: i32, limit: Duration) -> Result<Stopped, Error> {
+        let mut stopped = Stopped::new(pid, BTreeSet::new(), limit, Filters::Suspended, false);
+        stopped.check_pending()?;
+        stopped.seize(tid)?;
+        if stopped.threads.contains(&tid) {
+            stopped.settle(tid)?;
+        }
+        if stopped.threads.is_empty() { Err(Error::TargetGone { pid }) } else { Ok(stopped) }
+    }
+
+    /// As [`Stopped::stop`] where another weir may be holding the process, or a thread of it: it does so for a moment, which is waited for. A debugger keeps
     /// it, and is not waited for long: each try stops the threads that it has not. It is tried again too where a thread did not stop because it
     /// had no CPU, if stops are not limited more than usual.
     pub(crate) fn stop_in_turn(pid: i32, limit: Duration, filters: Filters) -> Result<Stopped, Error> {

@@ -21,6 +21,7 @@ Examples:
   weir capture -i eth0 --stats                    count, and write nothing
   weir capture --dpdk rte:0 -f 'tcp port 80' -w web.pcapng
         in a DPDK application, at its port 0
+  weir capture --dpdk rte --load --stats          the same in one that was started without the plugin
   weir capture -r a.pcap -r b.pcapng -f 'host 10.0.0.1' -w host.pcapng
 
 Exit codes: 0 done; also after Ctrl-C or SIGTERM, and where the reader of a pipe has gone. 1 the filter, a file or an interface's name was
@@ -41,6 +42,10 @@ pub(crate) struct Capture {
     /// Capture in a running DPDK application, which has loaded libweir_dpdk.so: its file prefix, and numbers or names of ports; without, all ports
     #[arg(long, value_name = "PREFIX[:PORT,...]", conflicts_with_all = ["interfaces", "files"])]
     pub(crate) dpdk: Option<String>,
+
+    /// Have a DPDK application that has not loaded libweir_dpdk.so load it while it runs: this file, or the one beside weir
+    #[arg(long, requires = "dpdk", value_name = "PLUGIN", num_args = 0..=1, require_equals = true)]
+    pub(crate) load: Option<Option<PathBuf>>,
 
     /// Number packets that a DPDK application receives, so that they are known when it sends them; it writes into its packets
     #[arg(long, requires = "dpdk")]

@@ -3,6 +3,8 @@
 //! Each port is an interface. The application filters, and keeps no more than is asked for; so what comes here is written.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -16,6 +18,8 @@ use weir_pcapng::{Filter, Hash, HashAlgorithm, Interface, PacketFlags, Speed};
 use crate::args::capture::Capture as Args;
 use crate::capture::filters::Expression;
 
+/// LIMIT: how long the plugin takes to register its commands.
+const REGISTERED_MAX: Duration = Duration::from_secs(5);
 /// LIMIT: records that are given at once.
 const RECORDS_MAX: u64 = 8192;
 /// LINKTYPE_ETHERNET.
@@ -51,6 +55,9 @@ impl Dpdk {
             ..Options::default()
         };
         let application = Application::find(&selection.prefix).map_err(source)?;
+        if let Some(plugin) = &args.load {
+            load(&application, plugin.as_deref()).map_err(Error::Source)?;
+        }
         let description = format!("{}, {}", selection.prefix, application.version);
         let ports = selection.choose(application.ports().map_err(source)?).map_err(source)?;
         let interface =
@@ -116,6 +123,42 @@ impl Source for Dpdk {
     fn stop(&mut self) -> Result<(), Error> {
         self.capture.stop().map(|_| ()).map_err(source)
     }
+}
+
+/// Has an application load the plugin, if it has not. The plugin then registers its commands.
+fn load(
+    application: &Application,
+    plugin: Option<&Path>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let is_missing = || matches!(application.plugin(), Err(weir_dpdk_source::Error::NoPlugin));
+    if !is_missing() {
+        return Ok(());
+    }
+    let process = application.process().ok_or("--load: the application is in another PID namespace")?;
+    let plugin = plugin.map_or_else(beside_weir, |path| Ok(path.to_owned()))?;
+    weir_probe::load_library(process, &plugin, &Application::is_idle_thread)?;
+    let began = Instant::now();
+    while is_missing() {
+        if began.elapsed() > REGISTERED_MAX {
+            return Err(format!(
+                "{} is loaded, but registers no command: is it libweir_dpdk.so?",
+                plugin.display()
+            )
+            .into());
+        }
+        std::thread::sleep(limits::POLL_INTERVAL);
+    }
+    Ok(())
+}
+
+/// Where a package, and where Cargo, put the plugin.
+fn beside_weir() -> Result<PathBuf, String> {
+    let weir = std::env::current_exe().map_err(|error| format!("--load: where weir is: {error}"))?;
+    let folder = weir.parent().unwrap_or(Path::new("/"));
+    let places = ["libweir_dpdk.so", "../lib/weir/libweir_dpdk.so"].map(|place| folder.join(place));
+    let found = places.iter().find(|place| place.exists()).cloned();
+    let [one, other] = places.each_ref().map(|place| place.display().to_string());
+    found.ok_or_else(|| format!("--load: neither {one} nor {other} is there: name it with --load=PATH"))
 }
 
 fn interface(port: &Port, description: &str, snaplen: u32, filter: Option<&str>) -> Interface {

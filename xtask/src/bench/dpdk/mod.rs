@@ -1,6 +1,6 @@
 //! dpdk: what capturing in a DPDK application costs it, in ns a packet that it forwards.
 //!
-//! Two dpdk-testpmd run, one without the plugin and one that has loaded it; one of them forwards at a time, between two ports of one
+//! Three dpdk-testpmd run, two without the plugin and one that has loaded it; one of them forwards at a time, between two ports of one
 //! driver ([`Work`]), on a CPU of its own. A sample is the time over the packets that testpmd's own statistics count meanwhile. In each
 //! round every side's cost less the bare one's is what it adds; a captured packet is looked at twice, when it is received and when it
 //! is sent, so half of that is a look ([`ONE_PORT`]: all of it; dpdk-dumpcap's too, but its figures are halved as the others').
@@ -100,12 +100,18 @@ pub(super) fn measure(plan: &Plan) -> Result<()> {
     let (sides, missing) = sides(has_huge);
     let file = file::write()?;
     let mut bare = Testpmd::start("bare", None, &file, has_huge)?;
+    // Two processes differ in where their memory is.
+    let mut again = Testpmd::start("again", None, &file, has_huge)?;
     let mut loaded = Testpmd::start("loaded", Some(&plugin), &file, has_huge)?;
     let alone: Vec<f64> = (0..plan.rounds).map(|_| filter_alone(&filter)).collect::<Result<_>>()?;
     let mut run = |_, side: &&str| {
         let mut sample = Sample::default();
         for (ns, work) in sample.iter_mut().zip(Work::ALL).filter(|(_, work)| work.has(side)) {
-            let testpmd = if [BARE, AGAIN, DUMPCAP].contains(side) { &mut bare } else { &mut loaded };
+            let testpmd = match *side {
+                BARE | DUMPCAP => &mut bare,
+                AGAIN => &mut again,
+                _ => &mut loaded,
+            };
             let ports = testpmd.capture_of(work, *side == ONE_PORT);
             let captured = |expression: &str| capture(&weir, &ports, expression);
             let commands = match *side {

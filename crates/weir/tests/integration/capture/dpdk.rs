@@ -124,6 +124,28 @@ fn of_an_application_that_is_killed_the_file_is_whole() {
 }
 
 #[test]
+fn an_application_that_runs_without_the_plugin_is_made_to_load_it() {
+    let application = Application::start("loads", "");
+    let (named, load) = (application.named(""), format!("--load={}", plugin()));
+    let arguments = ["--dpdk", &named, &load, "-f", "udp", "-c", "500", "--stats"];
+    // The second finds it there, and the thread that loaded it waiting for clients as before.
+    for _ in 0..2 {
+        said(&captured(&arguments), 0, &["net_fake0: ", " captured, ", " filtered, "]);
+    }
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", application.child.id())).unwrap();
+    assert!(maps.contains("libweir_dpdk.so"));
+}
+
+#[test]
+fn what_cannot_be_loaded_is_refused() {
+    let application = Application::start("refuses", "");
+    let named = application.named("");
+    let check = |load: &str, words: &[&str]| check(&["--dpdk", &named, load, "--stats"], 3, words);
+    check("--load=/no/libweir_dpdk.so", &["cannot be made to load /no/libweir_dpdk.so: No such file"]);
+    check(&format!("--load=/{}/libweir_dpdk.so", "long/../".repeat(600)), &["cannot be made to load"]);
+}
+
+#[test]
 fn what_cannot_be_captured_is_refused() {
     let application = Application::start("refused", &plugin());
     let named = application.named("");

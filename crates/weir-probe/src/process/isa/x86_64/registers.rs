@@ -2,6 +2,8 @@
 
 use nix::libc::user_regs_struct;
 
+use crate::process::isa::x86_64::restart;
+
 /// Those of `PTRACE_GETREGS`.
 #[derive(Clone, Copy)]
 pub(crate) struct Registers(pub(super) user_regs_struct);
@@ -26,6 +28,12 @@ impl Registers {
 
     pub(crate) fn with_instruction_pointer(self, at: u64) -> Registers {
         Registers(user_regs_struct { rip: at, ..self.0 })
+    }
+
+    /// The number of the system call that it is in, and that begins again when it goes on.
+    pub(crate) fn interrupted_call(&self) -> Option<i64> {
+        let call = self.0.orig_rax as i64;
+        (call >= 0 && restart::begins_again_as(self.0.rax as i64)).then_some(call)
     }
 
     pub(crate) fn stack_pointer(&self) -> u64 {

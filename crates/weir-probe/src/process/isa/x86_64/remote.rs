@@ -274,7 +274,8 @@ impl<'a> Borrowed<'a> {
             let original_mask =
                 sys::signal_mask(tid).map_err(|source| Error::system("PTRACE_GETSIGMASK", source))?;
             // Where the main thread's stack may not grow, the next thread is tried.
-            let Ok(frame) = write_frame(tid, memory, gadgets, &restarted(original), original_mask) else {
+            let Ok(frame) = write_frame(tid, memory, gadgets, &restarted(original), (original_mask, 0))
+            else {
                 continue;
             };
             let (is_away, is_back) = (false, false);
@@ -378,6 +379,34 @@ impl Drop for Borrowed<'_> {
     }
 }
 
+/// Points stopped thread `tid` at a function of its process, with a text and a number as arguments. It calls that when it is let go, and
+/// returns to where it was, whether this process is there then or not. What the function returns is lost.
+pub(crate) fn send_to(
+    stopped: &Stopped,
+    tid: i32,
+    (memory, gadgets): (&Memory, Gadgets),
+    function: u64,
+    (text, number): (&[u8], u64),
+) -> Result<(), Error> {
+    let original: user_regs_struct = stopped.registers(tid)?.into();
+    let mask = sys::signal_mask(tid).map_err(|source| Error::system("PTRACE_GETSIGMASK", source))?;
+    let text_bytes = (text.len() as u64).next_multiple_of(16);
+    let frame = write_frame(tid, memory, gadgets, &restarted(original), (mask, text_bytes))?;
+    // Above the way back: what the function itself puts on the stack is below.
+    let at = original.rsp - RED_ZONE - text_bytes;
+    memory.write(at, text).map_err(|source| Error::system("writing an argument of a remote call", source))?;
+    let registers = user_regs_struct {
+        rip: function,
+        rsp: frame.base,
+        rax: 0,
+        orig_rax: u64::MAX,
+        rdi: at,
+        rsi: number,
+        ..original
+    };
+    stopped.set_registers(tid, registers.into())
+}
+
 /// Some thread of a stopped process can be borrowed.
 pub(crate) fn is_callable(stopped: &Stopped, target: &Target) -> Result<bool, Error> {
     Ok(!candidates(stopped, target)?.is_empty())
@@ -439,16 +468,16 @@ fn frame_state(tid: i32) -> Result<Vec<u8>, Error> {
     Ok(signal_frame_state(state))
 }
 
-/// Writes the frame described in the header.
+/// Writes the frame described in the header, `above` bytes further down.
 fn write_frame(
     tid: i32,
     memory: &Memory,
     gadgets: Gadgets,
     registers: &user_regs_struct,
-    mask: u64,
+    (mask, above): (u64, u64),
 ) -> Result<Frame, Error> {
     let state = frame_state(tid)?;
-    let end = registers.rsp - RED_ZONE;
+    let end = registers.rsp - RED_ZONE - above;
     let state_at = (end - state.len() as u64) & !63;
     // rt_sigreturn finds the ucontext at rsp, when all before it has been popped; `base` is 8 mod 16 as at any function's
     // entry.

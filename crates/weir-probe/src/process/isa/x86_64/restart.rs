@@ -80,6 +80,11 @@ fn is_socket(tid: i32, descriptor: u64) -> bool {
     link.is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"socket:"))
 }
 
+/// Whether what an interrupted call returns means that it begins again.
+pub(crate) fn begins_again_as(returned: i64) -> bool {
+    matches!(returned, ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND | ERESTART_RESTARTBLOCK)
+}
+
 /// The registers with which an interrupted system call is started again, for a signal's frame: what the kernel itself does when a
 /// thread goes on at the place where it was interrupted.
 pub(crate) fn restarted(mut registers: user_regs_struct) -> user_regs_struct {
