@@ -43,6 +43,7 @@ pub fn load_library(pid: i32, path: &Path, is_suited: &dyn Fn(&str, i64) -> bool
     if !seen.is_ok_and(|seen| (seen.dev(), seen.ino()) == (own.dev(), own.ino())) {
         return Err(refused("the process has other files (a container?), and not this one there".to_owned()));
     }
+    Binary::open(&inside).map_err(|error| refused(error.to_string()))?;
     let text = CString::new(inside.as_os_str().as_bytes()).map_err(|error| refused(error.to_string()))?;
     if text.as_bytes_with_nul().len() > limits::LOADED_PATH_BYTES_MAX {
         return Err(refused("the path is too long".to_owned()));

@@ -142,6 +142,7 @@ fn what_cannot_be_loaded_is_refused() {
     let named = application.named("");
     let check = |load: &str, words: &[&str]| check(&["--dpdk", &named, load, "--stats"], 3, words);
     check("--load=/no/libweir_dpdk.so", &["cannot be made to load /no/libweir_dpdk.so: No such file"]);
+    check("--load=/etc/passwd", &["cannot be made to load /etc/passwd: ", "ELF"]);
     check(&format!("--load=/{}/libweir_dpdk.so", "long/../".repeat(600)), &["cannot be made to load"]);
 }
 
