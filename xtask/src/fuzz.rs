@@ -19,9 +19,9 @@ use clap::Args;
 use crate::{process, workspace};
 
 /// The targets of the crate `fuzz-targets`, one for each reader: object files and programs with their notes, BTF, programs of eBPF,
-/// assembly text, the shared segment, its rings, traces, metadata of CTF 2, capture files, scripts, their C
+/// assembly text, the shared segment, its rings, traces, metadata of CTF 2, capture files, packet filters, rings of packets, scripts, their C
 /// text, and what they are compiled to.
-pub(crate) const TARGETS: [&str; 14] = [
+pub(crate) const TARGETS: [&str; 15] = [
     "elf",
     "btf",
     "bytecode",
@@ -32,6 +32,7 @@ pub(crate) const TARGETS: [&str; 14] = [
     "ctf2",
     "pcapng",
     "packet_filter",
+    "packet_ring",
     "cbpf",
     "script",
     "declarations",

@@ -18,6 +18,7 @@ pub mod cbpf;
 pub mod ctf2;
 pub mod elf;
 pub mod packet_filter;
+pub mod packet_ring;
 pub mod pcapng;
 pub mod rings;
 pub mod script;
@@ -50,7 +51,7 @@ fn cpu_time() -> Duration {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// One for each reader.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("elf", elf::read),
     ("btf", btf::read),
     ("bytecode", bytecode::read),
@@ -61,6 +62,7 @@ pub const TARGETS: [Target; 14] = [
     ("ctf2", ctf2::read),
     ("pcapng", pcapng::read),
     ("packet_filter", packet_filter::read),
+    ("packet_ring", packet_ring::read),
     ("cbpf", cbpf::read),
     ("script", script::read),
     ("declarations", script::read_c),

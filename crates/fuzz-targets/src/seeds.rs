@@ -5,6 +5,7 @@
 
 mod captures;
 mod filters;
+mod packet_ring;
 mod programs;
 mod rings;
 mod scripts;
@@ -31,6 +32,7 @@ pub fn all(objects: &[Vec<u8>]) -> Vec<Seed> {
     seeds.extend(traces::seeds());
     seeds.extend(captures::seeds());
     seeds.extend(filters::seeds());
+    seeds.extend(packet_ring::seeds());
     seeds.extend(scripts::seeds());
     seeds
 }

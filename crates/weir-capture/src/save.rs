@@ -12,14 +12,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use weir_pcapng::{
-    Interface, InterfaceId, Names, NewPacket, PacketOptions, Section, Statistics, WriteError, Writer,
+    Address, Interface, InterfaceId, Names, NewPacket, PacketOptions, Section, Statistics, WriteError, Writer,
 };
 
 use crate::error::Error;
 use crate::record::Record;
 use crate::save::output::Output;
-use crate::save::repeated::Repeated;
+use crate::save::repeated::{OwnNames, Repeated};
 use crate::sink::{Moment, Sink};
+
+/// Addresses in one block of names.
+const NAMES_AT_ONCE: usize = 1000;
 
 /// When the next file is begun, and how many are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -100,6 +103,26 @@ impl<'w> Save<'w> {
         }
     }
 
+    /// Writes names of addresses, into each file of a rotation. Addresses without names are left out.
+    ///
+    /// # Errors
+    /// If they cannot be written, or are too many to be repeated in each file.
+    pub fn add_names(&mut self, records: &[(Address, Vec<String>)]) -> Result<(), Error> {
+        let named: Vec<_> = records.iter().filter(|(_, names)| !names.is_empty()).cloned().collect();
+        for records in named.chunks(NAMES_AT_ONCE) {
+            self.own_names(OwnNames::listed(records))?;
+        }
+        self.flush()
+    }
+
+    fn own_names(&mut self, names: OwnNames) -> Result<(), Error> {
+        let done = names.write(&mut self.writer);
+        if self.rotation.is_any() {
+            self.repeated.names(names)?;
+        }
+        self.done(done)
+    }
+
     fn done<T>(&mut self, result: Result<T, WriteError>) -> Result<T, Error> {
         result.map_err(|error| self.failed(error))
     }
@@ -167,12 +190,7 @@ impl Sink for Save<'_> {
     }
 
     fn names(&mut self, names: &Names<'_>) -> Result<(), Error> {
-        let names = repeated::OwnNames::of(names);
-        let done = names.write(&mut self.writer);
-        if self.rotation.is_any() {
-            self.repeated.names(names)?;
-        }
-        self.done(done)
+        self.own_names(OwnNames::of(names))
     }
 
     fn is_full(&self, now: Moment) -> bool {

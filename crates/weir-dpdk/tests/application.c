@@ -279,8 +279,9 @@ struct forwarder {
 static struct forwarder forwarders[2] = {{.from = 0, .to = 1}, {.from = 1, .to = 0}};
 
 /* Packet `number` of a port: Ethernet, IPv4, TCP to port 80 (1 in 4: UDP), and its number in the last four bytes. 1 in 4 has had a VLAN
- * tag, of VLAN 5, and 1 in 4 is in two segments, cut in the IPv4 header. */
-static void receive(struct forwarder *forwarder, int at) {
+ * tag, of VLAN 5, and 1 in 4 is in two segments, cut in the IPv4 header. UDP packets have at byte 60 the time of CLOCK_REALTIME before they
+ * came. */
+static void receive(struct forwarder *forwarder, int at, uint64_t now) {
     uint32_t number = forwarder->number++;
     struct mbuf *packet = &forwarder->packets[at], *second = &forwarder->second[at];
     uint8_t *bytes = forwarder->bytes[at] + 32;
@@ -294,6 +295,8 @@ static void receive(struct forwarder *forwarder, int at) {
     bytes[23] = kind == 1 ? 17 : 6;
     bytes[37] = 80;
     memcpy(bytes + length - 4, &number, 4);
+    if (kind == 1)
+        memcpy(bytes + 60, &now, 8);
     memset(packet, 0, sizeof *packet);
     packet->buf_addr = forwarder->bytes[at];
     packet->data_off = 32;
@@ -321,8 +324,10 @@ static void receive(struct forwarder *forwarder, int at) {
 static void burst(struct forwarder *forwarder) {
     struct mbuf *packets[BURST];
     int count = 1 + forwarder->number % BURST, to = is_shared ? 1 : forwarder->to;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
     for (int at = 0; at < count; at++) {
-        receive(forwarder, at);
+        receive(forwarder, at, now.tv_sec * 1000000000ull + now.tv_nsec);
         packets[at] = &forwarder->packets[at];
     }
     atomic_fetch_add_explicit(&received[forwarder->from], count, memory_order_relaxed);

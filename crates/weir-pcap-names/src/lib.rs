@@ -79,6 +79,21 @@ impl SystemNames {
     }
 }
 
+impl SystemNames {
+    /// Addresses of hosts with their names, as the file that was given has them, or `/etc/hosts`. No resolver is asked.
+    pub fn listed_hosts(&self) -> Vec<(IpAddr, Vec<String>)> {
+        match &self.hosts {
+            Some(hosts) => hosts.entries.clone(),
+            None => Lazy::of("/etc/hosts", host_line).table().entries.clone(),
+        }
+    }
+
+    /// Hardware addresses with their names, of the file that was given, or of `/etc/ethers`.
+    pub fn listed_ethers(&self) -> Vec<([u8; 6], Vec<String>)> {
+        self.ethers.table().entries.clone()
+    }
+}
+
 impl Names for SystemNames {
     fn host(&self, name: &str) -> Vec<IpAddr> {
         let mut found: Vec<IpAddr> = match &self.hosts {

@@ -42,7 +42,7 @@ use weir_event::{MapSchema, MapValue, Schema};
 pub use crate::contents::{Entry, is_set};
 pub use crate::json::quoted;
 use crate::names::Names;
-pub use crate::names::{Seen, Symbol, Symbols};
+pub use crate::names::{NoSymbols, Seen, Symbol, Symbols};
 pub use crate::process::{ProcessCounts, ProcessLine, ProcessOutcome};
 pub use crate::record::{Decoded, Records};
 pub use crate::summary::{Loads, ProbeHits, ProbeRails, Rails, Summary};
@@ -298,7 +298,6 @@ mod tests {
     use weir_event::{SiteName, Type};
 
     use super::*;
-    use crate::names::NoSymbols;
 
     const STR16: Type = Type::Str { bytes: 16 };
 

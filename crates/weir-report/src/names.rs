@@ -56,11 +56,9 @@ pub struct Symbol {
 pub(crate) static NO_TYPES: std::sync::LazyLock<CTypes> = std::sync::LazyLock::new(CTypes::default);
 
 /// Knows no process.
-#[cfg(test)]
 #[derive(Debug)]
-pub(crate) struct NoSymbols;
+pub struct NoSymbols;
 
-#[cfg(test)]
 impl Symbols for NoSymbols {
     fn symbol(&self, _: u32, _: u64, _: Seen) -> Symbol {
         Symbol::default()

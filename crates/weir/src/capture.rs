@@ -1,13 +1,15 @@
 //! `weir capture`: packets of interfaces or files → pcapng, printed packets, counts.
 //!
 //! The work is weir-capture's. Here are its edges: filters with the system's names ([`filters`]), signals and clocks ([`run`]), what is said on
-//! standard error ([`report`]), the program that prints ([`printer`]), and Wireshark's questions ([`extcap`]).
+//! standard error ([`report`]), the program that prints ([`printer`]), how long packets are in an application ([`latency`]), and Wireshark's questions ([`extcap`]).
 
 mod filters;
 
 mod input;
 
 mod dpdk;
+
+mod latency;
 
 mod printer;
 
@@ -17,28 +19,34 @@ mod run;
 
 mod extcap;
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
 use weir_capture::files::Files;
 use weir_capture::live::{self, Interfaces};
 use weir_capture::{Capture, Error, Filters, Moment, Rotation, Save, Sink, Source};
-use weir_pcapng::Section;
+use weir_pcap_names::SystemNames;
+use weir_pcapng::{Address, Section};
 use weir_source::SourceFile;
 
 use crate::args::capture::Capture as Args;
 use crate::capture::dpdk::Dpdk;
 use crate::capture::filters::Expression;
+use crate::capture::latency::Latency;
 use crate::capture::printer::Printer;
 use crate::capture::report::Reporter;
 use crate::capture::run::Signals;
 use crate::failure::Failure;
 use crate::pcap;
+use crate::print::print_on;
 
 /// A failure, and the filter that its spans are in.
 type Failed = (Failure, Option<SourceFile>);
@@ -77,9 +85,9 @@ impl Asked {
             let interfaces = vec![extcap::real_name(interface).to_owned()];
             return Ok(Asked { interfaces, output: args.extcap.fifo.clone(), rotation, filter });
         }
-        if args.output.is_none() && !args.print && !args.stats {
+        if args.output.is_none() && !args.print && !args.stats && !args.latency {
             return Err(Failure::Usage(anyhow!(
-                "nothing is to be done with packets: -w FILE writes them, --print prints them, --stats counts them"
+                "nothing is to be done with packets: -w FILE writes them, --print prints them, --stats counts them, --latency measures them"
             )));
         }
         if rotation.files.is_some() && !rotation.is_any() {
@@ -88,6 +96,9 @@ impl Asked {
         let is_pipe = args.output.as_deref() == Some(Path::new("-"));
         if is_pipe && rotation.is_any() {
             return Err(Failure::Usage(anyhow!("standard output cannot be rotated; name a file with -w")));
+        }
+        if is_pipe && args.latency {
+            return Err(Failure::Usage(anyhow!("--latency prints where -w - writes; name a file with -w")));
         }
         if is_pipe && args.print {
             return Err(Failure::Usage(anyhow!("--print prints where -w - writes; name a file with -w")));
@@ -106,7 +117,9 @@ fn captured(args: &Args, asked: &Asked) -> Result<ExitCode, Failure> {
     let source = source(args, asked, expression.as_ref(), &signals, &mut reporter).map_err(failed)?;
     let mut printer = if args.print { Some(Printer::start()?) } else { None };
     let now = moment();
-    let (sinks, pipe) = sinks(args, asked, printer.as_mut(), now).map_err(failed)?;
+    let (mut sinks, pipe) = sinks(args, asked, &names, printer.as_mut(), now).map_err(failed)?;
+    let latency = args.latency.then(Rc::<RefCell<Latency>>::default);
+    sinks.extend(latency.iter().map(Latency::sink));
     let filters = expression.as_ref().map(|expression| Box::new(expression) as Box<dyn Filters + '_>);
     let mut capture = Capture::new(source, filters, sinks, args.snaplen(), args.count, now);
     let ran = run::run(&mut capture, &signals, pipe.as_ref(), &mut reporter);
@@ -118,6 +131,11 @@ fn captured(args: &Args, asked: &Asked) -> Result<ExitCode, Failure> {
     }
     if let Ok(tallies) = tallies {
         reporter.end(&tallies);
+    }
+    if let Some(latency) = latency {
+        let latency = latency.borrow();
+        print_on(&latency.text())?;
+        reporter.says(&latency.summary());
     }
     ran.and(finished).map_err(|error| failure(error, expression.as_ref()))?;
     Ok(ExitCode::SUCCESS)
@@ -157,25 +175,41 @@ type Sinks<'a> = Vec<Box<dyn Sink + 'a>>;
 fn sinks<'a>(
     args: &Args,
     asked: &Asked,
+    names: &SystemNames,
     printer: Option<&mut Printer>,
     now: Moment,
 ) -> Result<(Sinks<'a>, Option<OwnedFd>), Error> {
     let mut sinks: Sinks<'_> = Vec::new();
     let mut pipe = None;
     if let Some(path) = &asked.output {
-        if path == Path::new("-") || args.extcap.fifo.is_some() {
+        let mut save = if path == Path::new("-") || args.extcap.fifo.is_some() {
             let failed = |error| Error::Create { path: path.clone(), error };
             let output = opened_pipe(path).map_err(failed)?;
             pipe = Some(output.try_clone().map_err(failed)?.into());
-            sinks.push(Box::new(Save::to_pipe(Box::new(output), section(), now)?));
+            Save::to_pipe(Box::new(output), section(), now)?
         } else {
-            sinks.push(Box::new(Save::to_file(path, asked.rotation, section(), now)?));
+            Save::to_file(path, asked.rotation, section(), now)?
+        };
+        if args.resolve {
+            save.add_names(&listed(names))?;
         }
+        sinks.push(Box::new(save));
     }
     if let Some(input) = printer.and_then(Printer::input) {
         sinks.push(Box::new(Save::to_pipe(Box::new(input), section(), now)?));
     }
     Ok((sinks, pipe))
+}
+
+/// Names as a file has them.
+fn listed(names: &SystemNames) -> Vec<(Address, Vec<String>)> {
+    let address = |address| match address {
+        IpAddr::V4(address) => Address::Ipv4(address),
+        IpAddr::V6(address) => Address::Ipv6(address),
+    };
+    let hosts = names.listed_hosts().into_iter().map(|(of, names)| (address(of), names));
+    let ethers = names.listed_ethers().into_iter().map(|(of, names)| (Address::Eui48(of), names));
+    hosts.chain(ethers).collect()
 }
 
 /// Standard output without std's buffer, or a named pipe.

@@ -27,7 +27,7 @@ use crate::soak::record::{Counts, Record};
 use crate::soak::scripts::Sides;
 use crate::soak::test_program::{
     ATTACH, BUDGET, CLAIMS, DIFFERENTIAL, EMISSION, FILTER, LOADS, MAPS, PCAP, RECORD, RECORD_KILL,
-    SESSION_KILL, STORMS, TestProgram,
+    SESSION_KILL, STAMPS, STORMS, TestProgram,
 };
 use crate::workspace;
 
@@ -91,6 +91,8 @@ enum Name {
     Emission,
     /// Packet filters keep what libpcap's keep.
     Pcap,
+    /// Capture in a DPDK application for 60 seconds, on an idle machine: times are the clock's
+    Stamps,
     /// Hold runs against what the verifier claims; a cycle is 20,000 programs
     Claims,
     /// Compare filters with a slow evaluator; a cycle is 200,000 cases of both dialects
@@ -137,6 +139,7 @@ const DIFFERENTIAL_CYCLES: u64 = 112;
 /// Of 2,000 modules: 10⁵.
 const EMISSION_CYCLES: u64 = 50;
 const PCAP_CYCLES: u64 = 10;
+const STAMPS_CYCLES: u64 = 1;
 /// Of 20,000 programs: 10⁷.
 const CLAIMS_CYCLES: u64 = 500;
 /// Of 200,000 cases: 10⁷.
@@ -160,6 +163,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Differential => Subject::Test(TestProgram::build(DIFFERENTIAL)?),
         Name::Emission => Subject::Test(TestProgram::build(EMISSION)?),
         Name::Pcap => Subject::Test(TestProgram::build(PCAP)?),
+        Name::Stamps => Subject::Test(TestProgram::build(STAMPS)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
         Name::Scripts => Subject::Sides(Sides::of(
@@ -188,6 +192,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Differential => ("differential", DIFFERENTIAL_CYCLES),
         Name::Emission => ("emission", EMISSION_CYCLES),
         Name::Pcap => ("pcap", PCAP_CYCLES),
+        Name::Stamps => ("stamps", STAMPS_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
         Name::Filter => ("filter", FILTER_CYCLES),
         Name::Scripts => ("scripts", SCRIPTS_CYCLES),

@@ -11,6 +11,7 @@
 //! - differential: programs of three generators give one result in interpreters and machine code.
 //! - emission: what random modules compile to does what an evaluator of the modules says.
 //! - pcap: expressions of pcap-filter(7), written and random ones, keep the packets that libpcap keeps.
+//! - stamps: times of packets that are captured in a DPDK application are CLOCK_REALTIME's, within a microsecond.
 //! - filter: random filters on random events decide as a slow evaluator does.
 //! - record: a million events of threads, signal handlers and forked children are recorded or counted, exactly.
 //! - record-kill: the recorded program, or weir, is killed at moments by the seed; all that was committed is read.
@@ -170,6 +171,16 @@ pub(super) const PCAP: Soaked = Soaked {
     variable: "WEIR_PCAP",
     suffix: ":40",
     limit: Duration::from_secs(600),
+};
+
+/// A cycle is a capture of 60 seconds.
+pub(super) const STAMPS: Soaked = Soaked {
+    package: "weir-dpdk",
+    target: (&["--release", "--test", "integration"], "integration"),
+    test: "stamps::a_packet_s_time_lies_between_its_burst_and_the_next",
+    variable: "WEIR_STAMPS",
+    suffix: ":60",
+    limit: Duration::from_secs(300),
 };
 
 /// The program of a crate's tests.

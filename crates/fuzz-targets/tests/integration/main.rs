@@ -78,6 +78,11 @@ fn packet_filter() {
 }
 
 #[test]
+fn packet_ring() {
+    check("packet_ring", Shape::File, 4_000, &[]);
+}
+
+#[test]
 fn cbpf() {
     check("cbpf", Shape::Lines, 10_000, &[]);
 }

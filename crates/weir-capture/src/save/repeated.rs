@@ -84,6 +84,11 @@ impl OwnNames {
         }
     }
 
+    pub(super) fn listed(records: &[(Address, Vec<String>)]) -> OwnNames {
+        let (server, ipv4, ipv6, comments) = (None, None, None, Vec::new());
+        OwnNames { records: records.to_owned(), server, ipv4, ipv6, comments }
+    }
+
     fn bytes(&self) -> usize {
         let names = self.records.iter().flat_map(|(_, names)| names);
         names.chain(&self.comments).map(|text| text.len() + 32).sum()

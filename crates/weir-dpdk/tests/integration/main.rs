@@ -7,4 +7,5 @@ mod application;
 mod contents;
 mod endings;
 mod refusals;
+mod stamps;
 mod testpmd;

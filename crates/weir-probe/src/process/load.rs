@@ -26,6 +26,8 @@ use crate::refusal::Error;
 
 /// LIMIT: how long a library takes to be loaded.
 const LOAD_MAX: Duration = Duration::from_secs(5);
+/// LIMIT: what the dynamic linker and constructors may need of the thread's stack.
+const STACK_BYTES_MIN: u64 = 64 << 10;
 const POLL: Duration = Duration::from_millis(5);
 
 /// Has process `pid` load the library at `path`, by a thread of which `is_suited` says yes, given its name and the number of the system
@@ -72,10 +74,18 @@ pub fn load_library(pid: i32, path: &Path, is_suited: &dyn Fn(&str, i64) -> bool
     }
     let stopped = Stopped::stop_thread(pid, tid, limits::STOP_MAX)?;
     // It may have gone on meanwhile.
-    let call = stopped.registers(tid)?.interrupted_call().ok_or_else(no_thread)?;
+    let registers = stopped.registers(tid)?;
+    let call = registers.interrupted_call().ok_or_else(no_thread)?;
     let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
     if !is_suited(name.trim_end(), call) {
         return Err(no_thread());
+    }
+    let top = registers.stack_pointer();
+    let stack = mappings.iter().find(|mapping| mapping.start.0 <= top && top < mapping.end.0);
+    if !stack.is_some_and(|stack| stack.path == "[stack]" || top - stack.start.0 >= STACK_BYTES_MIN) {
+        return Err(refused(format!(
+            "the thread that would do it has less than {STACK_BYTES_MIN} bytes of stack left"
+        )));
     }
     let flags = (libc::RTLD_NOW | libc::RTLD_NODELETE) as u64;
     send_to(&stopped, tid, (&memory, gadgets), function, (text.as_bytes_with_nul(), flags))?;

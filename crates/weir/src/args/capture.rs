@@ -51,6 +51,10 @@ pub(crate) struct Capture {
     #[arg(long, requires = "dpdk")]
     pub(crate) packet_ids: bool,
 
+    /// Print how long packets took from being received to being sent, by queue: of those that have numbers, which --dpdk then gives them (as --packet-ids)
+    #[arg(long, conflicts_with = "interfaces")]
+    pub(crate) latency: bool,
+
     /// Keep only packets that this filter accepts, in the language of pcap-filter(7)
     #[arg(short = 'f', long = "filter", value_name = "EXPR")]
     pub(crate) filter: Option<String>,
@@ -58,6 +62,10 @@ pub(crate) struct Capture {
     /// Write packets to this file as pcapng, or to standard output for -
     #[arg(short = 'w', long = "write", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Write names of addresses into the file, those of /etc/hosts and /etc/ethers, or --hosts and --ethers; DNS is not asked
+    #[arg(long, requires = "output")]
+    pub(crate) resolve: bool,
 
     /// Print packets in tcpdump's short form, by tcpdump or else tshark, one of which has to be installed
     #[arg(long)]

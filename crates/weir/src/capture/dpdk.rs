@@ -51,7 +51,7 @@ impl Dpdk {
             program: program.unwrap_or_default(),
             snaplen: args.snaplen(),
             ring_bytes: args.buffer,
-            has_ids: args.packet_ids,
+            has_ids: args.packet_ids || args.latency,
             ..Options::default()
         };
         let application = Application::find(&selection.prefix).map_err(source)?;

@@ -74,6 +74,13 @@ impl Reporter {
         }
     }
 
+    /// One more line at the end.
+    pub(super) fn says(&self, text: &str) {
+        if !self.is_quiet {
+            tell!("weir: {text}");
+        }
+    }
+
     fn counts(&self, tally: &Tally) -> String {
         let captured = format!("{}: {} captured", printable(&tally.name), tally.kept);
         let filtered = match (tally.rejected, tally.counts.received, tally.counts.accepted) {

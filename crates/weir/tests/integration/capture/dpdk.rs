@@ -124,6 +124,19 @@ fn of_an_application_that_is_killed_the_file_is_whole() {
 }
 
 #[test]
+fn how_long_packets_take_is_printed_by_queue() {
+    let application = Application::start("latency", &plugin());
+    let output = captured(&["--dpdk", &application.named(""), "--latency", "-f", "udp", "-c", "2000"]);
+    said(&output, 0, &["packets that were received with a number were seen sent"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    // What comes first may all be of one of its threads.
+    let mut pairs =
+        ["@latency_ns[net_fake0:0 -> net_fake1:0]: \n[", "@latency_ns[net_fake1:0 -> net_fake0:0]: \n["]
+            .iter();
+    assert!(pairs.any(|pair| text.contains(*pair)) && text.contains("|@@@@@@@@"), "{text}");
+}
+
+#[test]
 fn an_application_that_runs_without_the_plugin_is_made_to_load_it() {
     let application = Application::start("loads", "");
     let (named, load) = (application.named(""), format!("--load={}", plugin()));

@@ -44,6 +44,36 @@ fn packets_of_several_files_that_the_filter_accepts_are_written() {
 }
 
 #[test]
+fn names_of_hosts_and_cards_are_written_where_that_is_asked_for() {
+    let folder = folder("names");
+    let (packets, out) = (folder.join("a.pcap"), folder.join("out.pcapng"));
+    let [hosts, ethers] = ["hosts", "ethers"].map(|name| folder.join(name));
+    pcap_file::write(&packets, 1, &frames(20)).unwrap();
+    std::fs::write(&hosts, "10.0.0.1 gate gate.example # a comment\n2001:db8::7 seven\nnothing\n").unwrap();
+    std::fs::write(&ethers, "2:0:0:0:0:1 card\n").unwrap();
+    let arguments = ["-r", text(&packets), "--resolve", "--hosts", text(&hosts), "--ethers", text(&ethers)];
+    // Each file of a rotation has them.
+    let output = captured(&[&arguments[..], &["-w", text(&out), "--rotate-size", "4K"]].concat());
+    said(&output, 0, &["20 captured"]);
+    let bytes = std::fs::read(folder.join("out-00001.pcapng")).unwrap();
+    pcapng::assert_holds(&bytes, Rules::default());
+    let mut reader = Reader::new(&bytes[..]).unwrap();
+    let mut found = Vec::new();
+    while let Some(event) = reader.next().unwrap() {
+        if let Event::Names(names) = event {
+            let own = |names: weir_pcapng::Texts<'_>| names.map(|name| name.into_owned()).collect::<Vec<_>>();
+            found.extend(names.records().map(|(address, names)| (address, own(names).join(" "))));
+        }
+    }
+    let expected = [
+        (Address::Ipv4([10, 0, 0, 1].into()), "gate gate.example"),
+        (Address::Ipv6("2001:db8::7".parse().unwrap()), "seven"),
+        (Address::Eui48([2, 0, 0, 0, 0, 1]), "card"),
+    ];
+    assert_eq!(found, expected.map(|(address, names)| (address, names.to_owned())));
+}
+
+#[test]
 fn a_file_comes_through_pipes() {
     let folder = folder("pipes");
     let path = folder.join("a.pcap");
