@@ -162,7 +162,7 @@ mod tests {
         // Sent once more, by another queue: it is not received twice.
         packet(&mut latency, 0, Direction::Outbound, (1, 1600));
         let text = latency.text();
-        assert!(text.starts_with("@latency_ns[a:1 -> b:1]: \n[448, 512)              1 |@@@@"), "{text}");
+        assert!(text.starts_with("@latency_ns[a:1 -> b:1]:\n[448, 512)             1 |@@@@"), "{text}");
         assert_eq!(latency.summary(), "1 of 2 packets that were received with a number were seen sent");
     }
 

@@ -131,7 +131,7 @@ fn how_long_packets_take_is_printed_by_queue() {
     let text = String::from_utf8(output.stdout).unwrap();
     // What comes first may all be of one of its threads.
     let mut pairs =
-        ["@latency_ns[net_fake0:0 -> net_fake1:0]: \n[", "@latency_ns[net_fake1:0 -> net_fake0:0]: \n["]
+        ["@latency_ns[net_fake0:0 -> net_fake1:0]:\n[", "@latency_ns[net_fake1:0 -> net_fake0:0]:\n["]
             .iter();
     assert!(pairs.any(|pair| text.contains(*pair)) && text.contains("|@@@@@@@@"), "{text}");
 }
