@@ -150,6 +150,7 @@ fn source<'a>(
 ) -> Result<Box<dyn Source + 'a>, Error> {
     if let Some(dpdk) = &args.dpdk {
         let source = Dpdk::start(dpdk, args, expression)?;
+        source.names().for_each(|name| reporter.begins_in_application(name, expression.is_some()));
         return Ok(Box::new(source));
     }
     if !args.files.is_empty() {

@@ -67,6 +67,11 @@ impl Dpdk {
         let timer = timer().map_err(|errno| Error::Source(Box::new(errno)))?;
         Ok(Dpdk { capture, interfaces, is_described: false, timer })
     }
+
+    /// Of the ports.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.interfaces.iter().filter_map(|interface| interface.name.as_deref())
+    }
 }
 
 impl Source for Dpdk {

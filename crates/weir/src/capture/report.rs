@@ -30,17 +30,25 @@ impl Reporter {
         if matches!(by, Some(FilteredBy::Kernel | FilteredBy::Both)) {
             self.in_kernel.push(name.to_owned());
         }
+        self.says_who(
+            name,
+            match by {
+                None => "no filter",
+                Some(FilteredBy::Kernel) => "the kernel filters",
+                Some(FilteredBy::Both) => "the kernel filters, and weir packets with a VLAN tag",
+                Some(FilteredBy::Process) => "weir filters (the kernel cannot)",
+            },
+        );
+    }
+
+    /// The same of a port of an application, which filters by itself.
+    pub(super) fn begins_in_application(&mut self, name: &str, has_filter: bool) {
+        self.says_who(name, if has_filter { "the application filters" } else { "no filter" });
+    }
+
+    fn says_who(&self, name: &str, filters: &str) {
         if self.is_asked {
-            tell!(
-                "weir: {}: {}",
-                printable(name),
-                match by {
-                    None => "no filter",
-                    Some(FilteredBy::Kernel) => "the kernel filters",
-                    Some(FilteredBy::Both) => "the kernel filters, and weir packets with a VLAN tag",
-                    Some(FilteredBy::Process) => "weir filters (the kernel cannot)",
-                }
-            );
+            tell!("weir: {}: {filters}", printable(name));
         }
     }
 
