@@ -51,8 +51,8 @@ pub(crate) fn install_from(built: &Path, place: &Path, prefix: &Path) -> Result<
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     let full = format!("libweir_bpf.so.{VERSION}");
-    copy_stripped(&built.join("libweir_bpf.so"), &lib.join(&full))?;
-    copy_stripped(&built.join("libweir_bpf.a"), &lib.join("libweir_bpf.a"))?;
+    copy_stripped(&built.join("libweir_capi.so"), &lib.join(&full))?;
+    copy_stripped(&built.join("libweir_capi.a"), &lib.join("libweir_bpf.a"))?;
     copy(&from.join("include/weir/bpf.h"), &include.join("bpf.h"))?;
     copy(&workspace::root().join("include/weir/tracepoint.h"), &include.join("tracepoint.h"))?;
     link(&full, &lib.join(SONAME))?;

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 36] = [
+const MAY_USE: [(&str, &[&str]); 37] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-cbpf", &["weir-ebpf"]),
@@ -81,20 +81,8 @@ const MAY_USE: [(&str, &[&str]); 36] = [
             "weir-process",
         ],
     ),
-    (
-        "weir-capi",
-        &[
-            "weir-ebpf",
-            "weir-verifier",
-            "weir-rt",
-            "weir-interp",
-            "weir-jit",
-            "weir-cbpf",
-            "weir-pcap-filter",
-            "weir-pcap-names",
-            "weir-source",
-        ],
-    ),
+    ("weir-bpf", &["weir-ebpf", "weir-verifier", "weir-rt", "weir-interp", "weir-jit"]),
+    ("weir-capi", &["weir-bpf", "weir-pcap-filter", "weir-pcap-names", "weir-source"]),
     ("weir-run", BELOW_THE_PROGRAM),
     ("weir", BELOW_THE_PROGRAM),
 ];
@@ -120,6 +108,7 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-rt",
     "weir-interp",
     "weir-jit",
+    "weir-bpf",
     "weir-symbols",
     "weir-plan",
     "weir-trampoline",
@@ -150,7 +139,7 @@ const NEVER: [(&str, &str); 9] = [
 ];
 
 /// Crates in which `unsafe` may be written.
-const MAY_BE_UNSAFE: [&str; 13] = [
+const MAY_BE_UNSAFE: [&str; 14] = [
     "weir-capture",
     "weir-interp",
     "weir-rt",
@@ -158,6 +147,7 @@ const MAY_BE_UNSAFE: [&str; 13] = [
     "weir-trampoline",
     "weir-probe",
     "weir-kernel",
+    "weir-bpf",
     "weir-capi",
     "weir-tracepoint",
     "weir-packet-ring",

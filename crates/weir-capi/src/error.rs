@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
-use std::fmt::Display;
+use std::io;
+
+use weir_bpf::RejectionKind;
 
 /// Numbers of asm-generic/errno.h.
 pub(crate) const ENOENT: c_int = 2;
@@ -28,16 +30,45 @@ impl Error {
         Error { errno, message: message.into() }
     }
 
-    /// The same, of a file.
-    pub(crate) fn in_file(self, path: &impl Display) -> Error {
-        Error { message: format!("{path}: {}", self.message), ..self }
-    }
-
     /// Keeps the words for [`last`]; the negative number.
     pub(crate) fn keep(self) -> c_int {
         let message = CString::new(self.message.replace('\0', " ")).unwrap_or_default();
         LAST.with_borrow_mut(|last| *last = message);
         -self.errno
+    }
+}
+
+impl From<weir_bpf::Error> for Error {
+    fn from(error: weir_bpf::Error) -> Error {
+        let words = match &error {
+            weir_bpf::Error::Types(error) => format!("options.btf: {error}"),
+            error => error.to_string(),
+        };
+        Error::new(errno_of(&error), words)
+    }
+}
+
+fn errno_of(error: &weir_bpf::Error) -> c_int {
+    use weir_bpf::Error as Of;
+    let of_call = |error: &io::Error| error.raw_os_error().unwrap_or(EIO);
+    match error {
+        Of::InFile { error, .. } => errno_of(error),
+        Of::File { source, .. } => of_call(source),
+        Of::Loading(error) => of_call(error),
+        Of::Memory(error) => match error.kind() {
+            io::ErrorKind::OutOfMemory => ENOMEM,
+            io::ErrorKind::FileTooLarge => EFBIG,
+            _ => of_call(error),
+        },
+        Of::FileTooLarge { .. } | Of::Maps(_) | Of::DataTooLarge(_) => E2BIG,
+        Of::NoProgram(_) | Of::NoMap(_) => ENOENT,
+        Of::OtherContext(_) | Of::Jit(_) | Of::Overwrites(_) => EOPNOTSUPP,
+        Of::Rejected { kind: RejectionKind::Unsafe, .. } => EACCES,
+        Of::Rejected { kind: RejectionKind::Unsupported, .. } => EOPNOTSUPP,
+        Of::Rejected { kind: RejectionKind::TooBig, .. } => E2BIG,
+        Of::Map(error) => error.errno(),
+        Of::Object(_) | Of::Types(_) | Of::RaggedInstructions(_) | Of::NoRing(_) | Of::Data(_) => EINVAL,
+        _ => EIO,
     }
 }
 

@@ -1,22 +1,17 @@
 //! Packet filters: text → machine code, and what it says of packets.
 
-use weir_ebpf::Program;
+use weir_bpf::{Engine, Object, Program};
 use weir_pcap_filter::{LinkType, Mode, Options, SNAPLEN_DEFAULT};
 use weir_pcap_names::SystemNames;
-use weir_rt::limits::LENT_BYTES_MAX;
-use weir_rt::local::{self, LocalProgram, PacketFields};
-use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_source::Diagnostic;
-use weir_verifier::Limits;
 
-use crate::error::{E2BIG, EACCES, EINVAL, Error, Result};
-use crate::object::{executable, of_loading};
+use crate::error::{E2BIG, EINVAL, Error, Result};
 
 /// A compiled expression. Its names do not show in C: `struct weir_pcap_filter`.
 #[derive(Debug)]
 pub struct Filter {
     source: weir_pcap_filter::Filter,
-    program: LocalProgram,
+    program: Program,
 }
 
 /// What is asked for, checked.
@@ -46,29 +41,21 @@ impl Filter {
         let source = weir_pcap_filter::compile(expression, &options, &SystemNames::default());
         let source = source.map_err(|faults| Error::new(EINVAL, words(&faults)))?;
         let program = source.program("filter").map_err(|error| Error::new(E2BIG, error.to_string()))?;
-        Ok(Filter { program: native(&program)?, source })
+        let program = Object::of_program(program)?.load("filter", Engine::Jit)?;
+        Ok(Filter { program, source })
     }
 
     /// Bytes of the packet to keep. Of one that is too long to be lent to a program, the first bytes are looked at.
     pub(crate) fn matches(&self, packet: &[u8], length: u32) -> u32 {
-        let lent = packet.len().min(LENT_BYTES_MAX as usize);
-        self.program.classify(&packet[..lent], length, PacketFields::NONE)
+        let lent = packet.len().min(weir_bpf::LENT_BYTES_MAX);
+        // SANITY: it is a classifier, which the verifier has accepted, and not too many bytes are lent.
+        self.program.classify(&packet[..lent], length).expect("a filter")
     }
 
     pub(crate) fn classic(&self) -> Result<Vec<[u8; 8]>> {
         let insns = self.source.classic().map_err(|error| Error::new(E2BIG, error.to_string()))?;
         Ok(insns.iter().map(|insn| insn.to_bytes()).collect())
     }
-}
-
-fn native(program: &Program) -> Result<LocalProgram> {
-    let verified = weir_verifier::verify(program, &[], &Limits::default());
-    let verified = verified.map_err(|rejection| Error::new(EACCES, rejection.to_string()))?;
-    let layout = SegmentLayout::plan(&[], local::possible_cpus());
-    let layout = layout.map_err(|error| Error::new(E2BIG, error.to_string()))?;
-    let segment = Segment::create_local(layout, &Identity::default()).map_err(|error| of_loading(&error))?;
-    let executable = executable(&verified, &segment)?;
-    LocalProgram::load(&executable, &segment).map_err(|error| of_loading(&error))
 }
 
 fn words(faults: &[Diagnostic]) -> String {

@@ -22,8 +22,10 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::path::Path;
 use std::ptr;
 
+use weir_bpf::Program;
+
 use crate::error::{EINVAL, ENOENT, Error, Result};
-use crate::object::{Engine, MapNumber, Object, Program};
+use crate::object::{MapNumber, Object};
 
 pub use crate::filter::Filter;
 pub use crate::pcap::{PcapOptions, weir_pcap_classic, weir_pcap_compile, weir_pcap_free, weir_pcap_match};
@@ -157,7 +159,7 @@ pub unsafe extern "C" fn weir_bpf_load(
 ) -> *mut Program {
     // SAFETY: the caller's promise.
     let (object, name) = unsafe { (reference(object), optional_text(name)) };
-    answer(object.and_then(|object| object.load(name?, Engine::of(engine)?, memory_size)))
+    answer(object.and_then(|object| object.load(name?, object::engine(engine)?, memory_size)))
 }
 
 /// # Safety
@@ -181,7 +183,7 @@ pub unsafe extern "C" fn weir_bpf_run(
     result: *mut u64,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let run = unsafe { reference(program).and_then(|program| program.run(data.cast(), size)) };
+    let run = unsafe { reference(program).and_then(|program| Ok(program.run_raw(data.cast(), size)?)) };
     status(run.map(|r0| {
         if !result.is_null() {
             // SAFETY: the caller's promise; no alignment is asked of it.
@@ -229,7 +231,7 @@ pub unsafe extern "C" fn weir_bpf_map_lookup(
     status(unsafe {
         reference(object).and_then(|object| {
             let spec = object.map_spec(MapNumber(map))?;
-            let found = object.lookup(MapNumber(map), slice(key, spec.key_bytes as usize)?)?;
+            let found = object.map(MapNumber(map))?.lookup(slice(key, spec.key_bytes as usize)?)?;
             fill(value, &found)
         })
     })
@@ -250,7 +252,8 @@ pub unsafe extern "C" fn weir_bpf_map_update(
         reference(object).and_then(|object| {
             let spec = object.map_spec(MapNumber(map))?;
             let key = slice(key, spec.key_bytes as usize)?;
-            object.update(MapNumber(map), key, slice(value, spec.value_bytes as usize)?, flags).map(|()| 0)
+            object.map(MapNumber(map))?.update(key, slice(value, spec.value_bytes as usize)?, flags)?;
+            Ok(0)
         })
     })
 }
@@ -260,7 +263,7 @@ pub unsafe extern "C" fn weir_bpf_map_update(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weir_bpf_map_lanes(object: *const Object, map: c_int) -> c_int {
     // SAFETY: the caller's promise.
-    status(unsafe { reference(object).and_then(|object| Ok(object.lanes(MapNumber(map))? as i64)) })
+    status(unsafe { reference(object).and_then(|object| Ok(object.map(MapNumber(map))?.lanes() as i64)) })
 }
 
 /// # Safety
@@ -298,11 +301,9 @@ pub unsafe extern "C" fn weir_bpf_map_update_lanes(
         reference(object).and_then(|object| {
             let map = MapNumber(map);
             let spec = object.map_spec(map)?;
-            if count > object.lanes(map)? {
-                return Err(Error::new(
-                    EINVAL,
-                    format!("{count} values; there are {} lanes", object.lanes(map)?),
-                ));
+            let lanes = object.map(map)?.lanes();
+            if count > lanes {
+                return Err(Error::new(EINVAL, format!("{count} values; there are {lanes} lanes")));
             }
             let values = slice(values, count * spec.value_bytes.next_multiple_of(8) as usize)?;
             object.update_lanes(map, slice(key, spec.key_bytes as usize)?, values, flags).map(|()| 0)
@@ -326,7 +327,8 @@ pub unsafe extern "C" fn weir_bpf_map_delete(object: *const Object, map: c_int, 
     status(unsafe {
         reference(object).and_then(|object| {
             let spec = object.map_spec(MapNumber(map))?;
-            object.delete(MapNumber(map), slice(key, spec.key_bytes as usize)?).map(|()| 0)
+            object.map(MapNumber(map))?.delete(slice(key, spec.key_bytes as usize)?)?;
+            Ok(0)
         })
     })
 }
@@ -345,7 +347,7 @@ pub unsafe extern "C" fn weir_bpf_map_next_key(
         reference(object).and_then(|object| {
             let bytes = object.map_spec(MapNumber(map))?.key_bytes as usize;
             let key = if key.is_null() { None } else { Some(slice(key, bytes)?) };
-            fill(next, &object.next_key(MapNumber(map), key)?)
+            fill(next, &object.map(MapNumber(map))?.next_key(key)?)
         })
     })
 }
@@ -361,7 +363,7 @@ pub unsafe extern "C" fn weir_bpf_ring_read(
 ) -> c_long {
     // SAFETY: as above.
     let read = unsafe {
-        reference(object).and_then(|object| match object.ring_record(MapNumber(map))? {
+        reference(object).and_then(|object| match object.map(MapNumber(map))?.next_record()? {
             Some(bytes) => fill(record, &bytes[..bytes.len().min(size)]).map(|_| bytes.len() as i64),
             None => Ok(0),
         })

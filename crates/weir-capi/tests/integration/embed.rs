@@ -63,8 +63,8 @@ impl Prefix {
         }
         // Cargo builds what a test depends on next to the test.
         let built = std::env::current_exe().unwrap().parent().unwrap().to_owned();
-        fs::copy(built.join("libweir_bpf.so"), prefix.join("lib/libweir_bpf.so.0")).unwrap();
-        fs::copy(built.join("libweir_bpf.a"), prefix.join("lib/libweir_bpf.a")).unwrap();
+        fs::copy(built.join("libweir_capi.so"), prefix.join("lib/libweir_bpf.so.0")).unwrap();
+        fs::copy(built.join("libweir_capi.a"), prefix.join("lib/libweir_bpf.a")).unwrap();
         symlink("libweir_bpf.so.0", prefix.join("lib/libweir_bpf.so")).unwrap();
         fs::copy(crate_root.join("include/weir/bpf.h"), prefix.join("include/weir/bpf.h")).unwrap();
         for name in ["weir-bpf.pc", "weir-bpf-static.pc"] {

@@ -6,7 +6,7 @@ use std::ptr::null;
 use testkit::packets;
 use testkit::random::Source;
 use testkit::socket_filter::Pair;
-use weir_bpf::*;
+use weir_capi::*;
 
 const EN10MB: c_int = 1;
 const SCOPED: c_int = 1;

@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use testkit::{bpf, paths, skip};
-use weir_bpf::*;
+use weir_capi::*;
 use weir_ebpf::asm;
 use weir_ebpf::elf::{self, ObjectFile};
 

@@ -1,0 +1,212 @@
+//! An object file that is open: its programs by name, its maps in the memory of this process.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_ebpf::btf::core::Target;
+use weir_ebpf::btf::{Btf, KERNEL_BTF};
+use weir_ebpf::elf::{self, FILE_BYTES_MAX, ObjectFile};
+use weir_ebpf::{Insn, ProgramKind};
+use weir_rt::local;
+use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_verifier::{Limits, VerifiedProgram};
+
+use crate::error::Error;
+use crate::map::Map;
+use crate::program::{Engine, Program};
+
+/// See above.
+#[derive(Debug)]
+pub struct Object {
+    file: ObjectFile,
+    segment: Arc<Segment>,
+    /// Its one program is given memory of any size.
+    is_bare: bool,
+}
+
+impl Object {
+    /// Opens an object file. Where it asks for the types of a kernel (CO-RE), they are those of the one that runs.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no object of this kind.
+    pub fn open(path: impl AsRef<Path>) -> Result<Object, Error> {
+        Object::open_for(path.as_ref(), None)
+    }
+
+    /// The same for the kernel with these types, in the format BTF.
+    ///
+    /// # Errors
+    /// As of [`Object::open`].
+    pub fn open_for(path: &Path, types: Option<&[u8]>) -> Result<Object, Error> {
+        let in_file = |error| Error::InFile { path: path.to_owned(), error: Box::new(error) };
+        let mut bytes = Vec::new();
+        let read =
+            File::open(path).and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+        read.map_err(|source| Error::File { path: path.to_owned(), source })?;
+        if bytes.len() > FILE_BYTES_MAX {
+            return Err(Error::FileTooLarge { path: path.to_owned(), most: FILE_BYTES_MAX });
+        }
+        Object::read_for(&bytes, types).map_err(in_file)
+    }
+
+    /// Reads the bytes of an object file.
+    ///
+    /// # Errors
+    /// As of [`Object::open`].
+    pub fn read(bytes: &[u8]) -> Result<Object, Error> {
+        Object::read_for(bytes, None)
+    }
+
+    /// The same for the kernel with these types, in the format BTF.
+    ///
+    /// # Errors
+    /// As of [`Object::open`].
+    pub fn read_for(bytes: &[u8], types: Option<&[u8]>) -> Result<Object, Error> {
+        let of_kernel = match types {
+            // Only a program that asks for the kernel's types has a need for 5 MB of them.
+            None if elf::needs_target(bytes).unwrap_or(false) => std::fs::read(KERNEL_BTF).ok(),
+            _ => None,
+        };
+        let types = types.or(of_kernel.as_deref()).map(Btf::parse).transpose().map_err(Error::Types)?;
+        Object::of(elf::read_for(bytes, types.as_ref().map(Target::new).as_ref())?, false)
+    }
+
+    /// One program, named `program`, of instructions as they lie in memory (RFC 9669, section 3.1). It has no maps; r1 is the address
+    /// of the memory that it is run on, r2 how many bytes that has ([`Object::load_for`]).
+    ///
+    /// # Errors
+    /// If these are no whole instructions.
+    pub fn of_instructions(bytes: &[u8]) -> Result<Object, Error> {
+        let (slots, []) = bytes.as_chunks::<8>() else {
+            return Err(Error::RaggedInstructions(bytes.len()));
+        };
+        let insns = slots.iter().map(|slot| Insn::from_bytes(*slot)).collect();
+        let kind = ProgramKind::Memory { bytes: 0 };
+        let program = weir_ebpf::Program { name: "program".into(), kind, insns };
+        Object::of(ObjectFile::of(weir_ebpf::Object { maps: Vec::new(), programs: vec![program] }), true)
+    }
+
+    /// One program without maps, as other crates of this project make them: a packet filter.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn of_program(program: weir_ebpf::Program) -> Result<Object, Error> {
+        Object::of(ObjectFile::of(weir_ebpf::Object { maps: Vec::new(), programs: vec![program] }), false)
+    }
+
+    fn of(file: ObjectFile, is_bare: bool) -> Result<Object, Error> {
+        let segment = Arc::new(segment(&file)?);
+        Ok(Object { file, segment, is_bare })
+    }
+
+    /// Names of its programs, in their order.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        self.file.object.programs.iter().map(|program| program.name.as_str())
+    }
+
+    /// The name of its program, if it has one alone.
+    ///
+    /// # Errors
+    /// [`Error::NoProgram`].
+    pub fn only_program(&self) -> Result<&str, Error> {
+        match &self.file.object.programs[..] {
+            [only] => Ok(&only.name),
+            programs => {
+                Err(Error::NoProgram(format!("there are {} programs; one must be named", programs.len())))
+            }
+        }
+    }
+
+    /// Its maps, in their order.
+    pub fn maps(&self) -> impl Iterator<Item = Map<'_>> {
+        (0..self.file.object.maps.len()).map(|index| self.map_at(index))
+    }
+
+    /// The map of this name.
+    ///
+    /// # Errors
+    /// [`Error::NoMap`].
+    pub fn map(&self, name: &str) -> Result<Map<'_>, Error> {
+        let found = self.maps().find(|map| map.spec.name == name);
+        found.ok_or_else(|| Error::NoMap(name.to_owned()))
+    }
+
+    fn map_at(&self, index: usize) -> Map<'_> {
+        Map { segment: &self.segment, index, spec: &self.file.object.maps[index] }
+    }
+
+    /// How often a run was skipped, since all lanes of its per-CPU maps were taken.
+    pub fn skipped(&self) -> u64 {
+        self.segment.counters().lanes_exhausted
+    }
+
+    /// Verifies a program as the kernel would. `memory`: for programs that are given memory, how many bytes that will have.
+    ///
+    /// # Errors
+    /// [`Error::NoProgram`], [`Error::OtherContext`], [`Error::Rejected`].
+    pub fn verify(&self, name: &str, memory: u32) -> Result<VerifiedProgram, Error> {
+        self.verify_at(self.index(name)?, memory)
+    }
+
+    fn verify_at(&self, index: usize, memory: u32) -> Result<VerifiedProgram, Error> {
+        if let Some(message) = self.file.other_context(index) {
+            return Err(Error::OtherContext(message));
+        }
+        let mut program = self.file.object.programs[index].clone();
+        if self.is_bare {
+            program.kind = ProgramKind::Memory { bytes: memory };
+        }
+        weir_verifier::verify(&program, &self.file.object.maps, &Limits::default()).map_err(|rejection| {
+            // With the source line, and what CO-RE did not find there.
+            let about = rejection.at.map_or_else(String::new, |at| self.file.about(index, at));
+            Error::Rejected { kind: rejection.kind, words: format!("{rejection}{about}") }
+        })
+    }
+
+    /// Verifies a program, and makes it ready to run.
+    ///
+    /// # Errors
+    /// As of [`Object::verify`]; [`Error::Jit`] and [`Error::Loading`].
+    pub fn load(&self, name: &str, engine: Engine) -> Result<Program, Error> {
+        self.load_for(name, engine, 0)
+    }
+
+    /// The same of a program of bare instructions that will be run on so many bytes of memory.
+    ///
+    /// # Errors
+    /// As of [`Object::load`].
+    pub fn load_for(&self, name: &str, engine: Engine, memory: u32) -> Result<Program, Error> {
+        let index = self.index(name)?;
+        // What is wrong with the one that was asked for is said before what is wrong with others.
+        let verified = self.verify_at(index, memory)?;
+        let has_tail_calls = self.file.maps.iter().any(|origin| !origin.programs.is_empty());
+        if !has_tail_calls {
+            return Program::new(Arc::clone(&self.segment), vec![verified], None, engine);
+        }
+        let others = (0..self.file.object.programs.len()).filter(|other| *other != index);
+        let mut programs =
+            others.map(|other| self.verify_at(other, memory)).collect::<Result<Vec<_>, _>>()?;
+        programs.insert(index, verified);
+        Program::new(Arc::clone(&self.segment), programs, Some(index), engine)
+    }
+
+    fn index(&self, name: &str) -> Result<usize, Error> {
+        let found = self.programs().position(|program| program == name);
+        found.ok_or_else(|| Error::NoProgram(format!("no program is named `{name}`")))
+    }
+}
+
+/// The maps, with the contents that the file gives them.
+fn segment(file: &ObjectFile) -> Result<Segment, Error> {
+    // All programs on per-CPU maps claim a lane, before it is known which of them need one: that costs a run 3 ns, and
+    // an addition on the shared lane 2.
+    let has_lanes = file.object.maps.iter().any(|map| map.kind.is_per_cpu());
+    let plan = if has_lanes { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
+    let layout = plan(&file.object.maps, local::possible_cpus());
+    let layout = layout.map_err(|error| Error::Maps(error.to_string()))?;
+    let segment = Segment::create_local(layout, &Identity::default()).map_err(Error::Memory)?;
+    segment.fill(&file.maps).map_err(|(_, error)| error)?;
+    Ok(segment)
+}

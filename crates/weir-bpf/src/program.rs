@@ -1,0 +1,223 @@
+//! A program that was verified, on the engine that runs it.
+
+use std::sync::Arc;
+
+use weir_ebpf::{ProgramKind, pt_regs};
+use weir_interp::Environment;
+use weir_interp::threaded::Threaded;
+use weir_rt::context::{self, Context, ContextMut};
+use weir_rt::executable::{Executable, Frame};
+use weir_rt::limits::LENT_BYTES_MAX;
+use weir_rt::local::{self, LocalProgram, PacketFields};
+use weir_rt::segment::Segment;
+use weir_verifier::VerifiedProgram;
+
+use crate::error::Error;
+
+/// What runs programs. All give the same results.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Engine {
+    /// Machine code of this processor.
+    #[default]
+    Jit,
+    /// The interpreter; what it has no form for, the next one runs.
+    Interpreter,
+    /// The interpreter that checks each access once more, on a copy of what it is lent.
+    CheckingInterpreter,
+}
+
+/// See above. It may be run by several threads at once.
+#[derive(Debug)]
+pub struct Program {
+    segment: Arc<Segment>,
+    /// The program to run; where an array of programs holds some, all of the object by their numbers, which tail calls
+    /// lead to.
+    programs: Vec<VerifiedProgram>,
+    /// Which of them is run, if they may take over from each other.
+    first: Option<usize>,
+    engine: Ready,
+    /// Machine code of a classifier that writes to no packet.
+    is_reader: bool,
+}
+
+#[derive(Debug)]
+enum Ready {
+    Checking,
+    Threaded(Threaded<Arc<Segment>>),
+    MachineCode(LocalProgram),
+}
+
+impl Program {
+    /// `first`: which of the programs is run, if they may take over from each other; else there is one.
+    pub(crate) fn new(
+        segment: Arc<Segment>,
+        programs: Vec<VerifiedProgram>,
+        first: Option<usize>,
+        engine: Engine,
+    ) -> Result<Program, Error> {
+        let index = first.unwrap_or(0);
+        let engine = match engine {
+            Engine::CheckingInterpreter => Ready::Checking,
+            Engine::Interpreter => {
+                let threaded = Threaded::of(&programs[index], Arc::clone(&segment));
+                threaded.map_or(Ready::Checking, Ready::Threaded)
+            }
+            Engine::Jit => {
+                let executables = programs.iter().map(|program| executable(program, &segment));
+                let executables = executables.collect::<Result<Vec<_>, _>>()?;
+                let loaded = match first {
+                    Some(first) => LocalProgram::load_all(&executables, &segment)
+                        .map(|mut loaded| loaded.swap_remove(first)),
+                    None => LocalProgram::load(&executables[0], &segment),
+                };
+                Ready::MachineCode(loaded.map_err(Error::Loading)?)
+            }
+        };
+        let is_classifier = programs[index].kind() == ProgramKind::Classifier;
+        let is_reader = matches!(&engine, Ready::MachineCode(code) if is_classifier && !code.writes_packet());
+        Ok(Program { segment, programs, first, engine, is_reader })
+    }
+
+    /// What it is run on: a packet, memory, registers.
+    pub fn kind(&self) -> ProgramKind {
+        self.verified().kind()
+    }
+
+    /// Runs it on a packet, or on memory, as its kind has it; r0. A program of probes is run with registers of 0: then there are no bytes.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if the bytes do not suit the program; [`Error::Fault`] of the checking interpreter.
+    pub fn run(&self, bytes: &mut [u8]) -> Result<u64, Error> {
+        // SAFETY: the bytes are the caller's alone until this returns.
+        unsafe { self.run_raw(bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// The same on bytes that others may change meanwhile. Programs of probes are given a `struct pt_regs`, with floating-point arguments
+    /// after it if there are more bytes.
+    ///
+    /// # Errors
+    /// As of [`Program::run`].
+    ///
+    /// # Safety
+    /// `data` is null or points to `size` bytes, which programs of packets and memory may write.
+    pub unsafe fn run_raw(&self, data: *mut u8, size: usize) -> Result<u64, Error> {
+        let kind = self.kind();
+        if data.is_null() && size != 0 {
+            return Err(Error::Data(format!("{size} bytes at NULL")));
+        }
+        if kind.is_probe() {
+            // SAFETY: the caller's promise.
+            return self.run_frame(unsafe { registers(data, size) }?);
+        }
+        if let ProgramKind::Memory { bytes } = kind
+            && (size != bytes as usize || !(data as usize).is_multiple_of(8))
+        {
+            return Err(Error::Data(format!(
+                "{size} bytes at {data:p}; the program was verified for {bytes}, aligned to 8"
+            )));
+        }
+        if size > LENT_BYTES_MAX as usize {
+            return Err(Error::DataTooLarge(size));
+        }
+        let mut frame = context::frame(kind, data as u64, size);
+        match &self.engine {
+            // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
+            Ready::MachineCode(code) => return Ok(unsafe { code.run_frame(&mut frame) }),
+            // SAFETY: the same.
+            Ready::Threaded(threaded) => return Ok(unsafe { threaded.run_frame(&mut frame) }),
+            Ready::Checking => {}
+        }
+        // SAFETY: the caller's promise. The interpreter checks each access against a copy.
+        let bytes = if size == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(data, size) } };
+        let mut lent = match kind {
+            ProgramKind::Xdp => Context::xdp(&[], bytes),
+            ProgramKind::SocketFilter => Context::socket(&[], bytes),
+            ProgramKind::Classifier => Context::classifier(&[], bytes, bytes.len() as u32),
+            _ => Context::memory(bytes),
+        };
+        let r0 = self.interpret(&mut lent)?;
+        if size > 0 {
+            // SAFETY: as above, and the copy overlaps nothing of the caller's.
+            unsafe { std::ptr::copy_nonoverlapping(lent.bytes().as_ptr(), data, size) };
+        }
+        Ok(r0)
+    }
+
+    /// Asks a program of tc (a classifier) about a packet that is longer on the wire than its captured bytes; the lower half of r0. What it
+    /// writes to the packet is lost. With [`Engine::Jit`], a program that writes to no packet is run on the bytes where they are.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if it is of another kind; [`Error::DataTooLarge`].
+    #[inline]
+    pub fn classify(&self, packet: &[u8], wire_bytes: u32) -> Result<u32, Error> {
+        if packet.len() > LENT_BYTES_MAX as usize {
+            return Err(Error::DataTooLarge(packet.len()));
+        }
+        match &self.engine {
+            Ready::MachineCode(code) if self.is_reader => {
+                Ok(code.classify(packet, wire_bytes, PacketFields::NONE))
+            }
+            _ => self.classify_copy(packet, wire_bytes),
+        }
+    }
+
+    fn classify_copy(&self, packet: &[u8], wire_bytes: u32) -> Result<u32, Error> {
+        let kind = self.kind();
+        if kind != ProgramKind::Classifier {
+            return Err(Error::Data(format!("a program of kind {} is no classifier", kind.name())));
+        }
+        let mut lent = Context::classifier(&[], packet, wire_bytes);
+        let r0 = match &self.engine {
+            Ready::MachineCode(code) => code.run(&mut lent),
+            Ready::Threaded(threaded) => threaded.run(&mut lent),
+            Ready::Checking => self.interpret(&mut lent)?,
+        };
+        Ok(r0 as u32)
+    }
+
+    fn verified(&self) -> &VerifiedProgram {
+        &self.programs[self.first.unwrap_or(0)]
+    }
+
+    fn run_frame(&self, mut frame: Frame) -> Result<u64, Error> {
+        match &self.engine {
+            Ready::MachineCode(code) => Ok(code.run(&mut frame)),
+            Ready::Threaded(threaded) => Ok(threaded.run(&mut frame)),
+            Ready::Checking => self.interpret(&mut frame),
+        }
+    }
+
+    fn interpret<'c>(&self, context: impl Into<ContextMut<'c>>) -> Result<u64, Error> {
+        let others: Vec<&VerifiedProgram> = self.programs.iter().filter(|_| self.first.is_some()).collect();
+        let environment = Environment { segment: &self.segment };
+        let result = weir_interp::run_among(&others, self.verified(), &environment, context);
+        result.map_err(|fault| Error::Fault(fault.to_string()))
+    }
+}
+
+fn executable(verified: &VerifiedProgram, segment: &Segment) -> Result<Executable, Error> {
+    let executable = weir_jit::compile(verified, &local::site(segment.layout()));
+    executable.map_err(|error| Error::Jit(error.to_string()))
+}
+
+/// A frame with the caller's `pt_regs`, or one of zeros.
+///
+/// # Safety
+/// `data` is null or points to `size` bytes.
+unsafe fn registers(data: *const u8, size: usize) -> Result<Frame, Error> {
+    let mut frame = Frame::default();
+    if data.is_null() || size == 0 {
+        return Ok(frame);
+    }
+    let (plain, whole) = (pt_regs::BYTES as usize, pt_regs::BYTES_WITH_FLOATS as usize);
+    if size != plain && size != whole {
+        return Err(Error::Data(format!(
+            "{size} bytes; a struct pt_regs has {plain}, and {whole} with floating-point arguments"
+        )));
+    }
+    for (index, slot) in frame.regs.iter_mut().chain(&mut frame.floats).take(size / 8).enumerate() {
+        // SAFETY: no more than size / 8 slots of 8 bytes are read.
+        *slot = unsafe { data.cast::<u64>().add(index).read_unaligned() };
+    }
+    Ok(frame)
+}

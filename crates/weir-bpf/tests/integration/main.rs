@@ -1,0 +1,143 @@
+//! weir-bpf from outside: objects, programs on each engine, maps, and what is refused.
+
+use weir_bpf::{Engine, Error, MapKind, Object, ProgramKind, RejectionKind};
+use weir_ebpf::elf::{self, ObjectFile};
+
+const ENGINES: [Engine; 3] = [Engine::Jit, Engine::Interpreter, Engine::CheckingInterpreter];
+
+/// An object file of assembly text.
+fn object(text: &str) -> Object {
+    let file = ObjectFile::of(weir_ebpf::asm::parse(text).unwrap());
+    Object::read(&elf::write(&file).unwrap()).unwrap()
+}
+
+/// Counts packets by their first byte, and passes those that begin with 1.
+const COUNTS: &str = "map \"counts\" hash key 4 value 8 entries 16
+program \"count\" xdp
+r6 = *(u32 *)(r1 + 0)
+r7 = *(u32 *)(r1 + 4)
+r2 = r6
+r2 += 14
+if r2 > r7 goto out
+r6 = *(u8 *)(r6 + 0)
+*(u32 *)(r10 - 4) = r6
+r2 = r10
+r2 += -4
+r1 = map[counts] ll
+call map_lookup_elem
+if r0 == 0 goto first
+r1 = 1
+lock *(u64 *)(r0 + 0) += r1
+goto decide
+first:
+*(u64 *)(r10 - 16) = 1
+r2 = r10
+r2 += -4
+r3 = r10
+r3 += -16
+r4 = 0
+r1 = map[counts] ll
+call map_update_elem
+decide:
+r0 = 1
+if r6 == 1 goto pass
+exit
+pass:
+r0 = 2
+exit
+out:
+r0 = 0
+exit
+";
+
+#[test]
+fn engines_give_the_same_results_and_share_the_object_s_maps() {
+    let object = object(COUNTS);
+    for (round, engine) in ENGINES.into_iter().enumerate() {
+        let program = object.load("count", engine).unwrap();
+        assert_eq!(program.kind(), ProgramKind::Xdp);
+        let mut results = Vec::new();
+        for first in [1, 1, 7] {
+            let mut packet = [0; 60];
+            packet[0] = first;
+            results.push(program.run(&mut packet).unwrap());
+        }
+        results.push(program.run(&mut [0; 13]).unwrap());
+        assert_eq!(results, [2, 2, 1, 0], "{engine:?}");
+        let counts = object.map("counts").unwrap();
+        let count = |first: u32| {
+            u64::from_le_bytes(counts.get(&first.to_le_bytes()).unwrap().unwrap().try_into().unwrap())
+        };
+        assert_eq!([count(1), count(7)], [2 * (round as u64 + 1), round as u64 + 1]);
+    }
+}
+
+#[test]
+fn a_map_is_read_and_written_as_by_bpf() {
+    let object = object(COUNTS);
+    let map = object.map("counts").unwrap();
+    assert_eq!((map.spec().kind, map.spec().key_bytes, map.lanes()), (MapKind::Hash, 4, 1));
+    assert_eq!(map.get(&[0; 4]).unwrap(), None);
+    map.update(&[1, 0, 0, 0], &[9; 8], 1).unwrap();
+    assert_eq!(map.get(&[1, 0, 0, 0]).unwrap(), Some(vec![9; 8]));
+    assert_eq!(map.update(&[1, 0, 0, 0], &[8; 8], 1).unwrap_err().to_string(), "the key exists (EEXIST)");
+    assert_eq!(map.keys().collect::<Vec<_>>(), [vec![1, 0, 0, 0]]);
+    map.delete(&[1, 0, 0, 0]).unwrap();
+    assert_eq!(map.keys().count(), 0);
+    assert!(matches!(map.next_record(), Err(Error::NoRing(name)) if name == "counts"));
+    assert!(matches!(object.map("count"), Err(Error::NoMap(_))));
+}
+
+#[test]
+fn bare_instructions_run_on_memory_of_the_size_that_they_were_verified_for() {
+    // r0 = *(u8 *)(r1 + 2); exit
+    let object = Object::of_instructions(&[0x71, 0x10, 2, 0, 0, 0, 0, 0, 0x95, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    for engine in ENGINES {
+        let program = object.load_for("program", engine, 8).unwrap();
+        assert_eq!(program.run(&mut [1, 2, 3, 4, 5, 6, 7, 8].to_vec()).unwrap(), 3);
+        assert!(matches!(program.run(&mut [0; 16]), Err(Error::Data(_))), "{engine:?}");
+    }
+    let rejected = object.load_for("program", Engine::Jit, 2).unwrap_err();
+    assert!(matches!(rejected, Error::Rejected { kind: RejectionKind::Unsafe, .. }), "{rejected}");
+    assert!(matches!(Object::of_instructions(&[0; 9]), Err(Error::RaggedInstructions(9))));
+}
+
+#[test]
+fn a_classifier_is_asked_about_packets_that_are_longer_on_the_wire() {
+    // Keeps what is longer than 1,000 bytes on the wire.
+    let text =
+        "program \"long\" classifier\nr0 = *(u32 *)(r1 + 0)\nif r0 > 1000 goto keep\nr0 = 0\nkeep:\nexit\n";
+    let object = object(text);
+    for engine in ENGINES {
+        let program = object.load("long", engine).unwrap();
+        assert_eq!(program.classify(&[0; 60], 1500).unwrap(), 1500, "{engine:?}");
+        assert_eq!(program.classify(&[0; 60], 60).unwrap(), 0, "{engine:?}");
+    }
+    let xdp = self::object(COUNTS).load("count", Engine::Jit).unwrap();
+    assert_eq!(xdp.classify(&[0; 60], 60).unwrap_err().to_string(), "a program of kind xdp is no classifier");
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let object = object(&format!("{COUNTS}program \"other\" xdp\nr0 = 2\nexit\n"));
+    assert_eq!(object.programs().collect::<Vec<_>>(), ["count", "other"]);
+    assert_eq!(object.only_program().unwrap_err().to_string(), "there are 2 programs; one must be named");
+    assert_eq!(object.load("third", Engine::Jit).unwrap_err().to_string(), "no program is named `third`");
+    let missing = Object::open("/no/file.bpf.o").unwrap_err().to_string();
+    assert_eq!(missing, "/no/file.bpf.o: No such file or directory (os error 2)");
+    assert!(Object::open("/etc/passwd").unwrap_err().to_string().starts_with("/etc/passwd: "));
+}
+
+#[test]
+fn programs_run_in_threads_and_outlive_their_object() {
+    let program = object(COUNTS).load("count", Engine::Jit).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    assert_eq!(program.run(&mut [1; 60]).unwrap(), 2);
+                }
+            });
+        }
+    });
+}
