@@ -18,6 +18,11 @@ pub const STOP_MAX: Duration = Duration::from_secs(1);
 /// Bytes of the path of a library that a process is made to load, with the zero: PATH_MAX.
 pub const LOADED_PATH_BYTES_MAX: usize = 4096;
 
+/// How long a library may take to be loaded, and what the dynamic linker and constructors may need of a thread's stack.
+pub const LOADING_MAX: Duration = Duration::from_secs(5);
+/// See [`LOADING_MAX`].
+pub const LOADING_STACK_BYTES_MIN: u64 = 64 << 10;
+
 /// How long a permission event of fanotify(7) is pending at most. Events are handled one after the other: of 50 programs that are
 /// executed at once on a busy machine, the last waits for seconds.
 pub const PERMISSION_WAIT_MAX: Duration = Duration::from_secs(10);

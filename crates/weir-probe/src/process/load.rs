@@ -24,10 +24,6 @@ use crate::process::sys;
 use crate::process::target::{check, read_mappings, root};
 use crate::refusal::Error;
 
-/// LIMIT: how long a library takes to be loaded.
-const LOAD_MAX: Duration = Duration::from_secs(5);
-/// LIMIT: what the dynamic linker and constructors may need of the thread's stack.
-const STACK_BYTES_MIN: u64 = 64 << 10;
 const POLL: Duration = Duration::from_millis(5);
 
 /// Has process `pid` load the library at `path`, by a thread of which `is_suited` says yes, given its name and the number of the system
@@ -39,20 +35,17 @@ const POLL: Duration = Duration::from_millis(5);
 pub fn load_library(pid: i32, path: &Path, is_suited: &dyn Fn(&str, i64) -> bool) -> Result<(), Error> {
     check(pid)?;
     let refused = |why: String| Error::NotLoaded { pid, path: path.to_owned(), why };
-    let inside = fs::canonicalize(path).map_err(|error| refused(error.to_string()))?;
-    let seen = fs::metadata(root(pid).join(inside.strip_prefix("/").unwrap_or(&inside)));
-    let own = fs::metadata(&inside).map_err(|error| refused(error.to_string()))?;
-    if !seen.is_ok_and(|seen| (seen.dev(), seen.ino()) == (own.dev(), own.ino())) {
+    let path = fs::canonicalize(path).map_err(|error| refused(error.to_string()))?;
+    if !sees(pid, &path) {
         return Err(refused("the process has other files (a container?), and not this one there".to_owned()));
     }
-    Binary::open(&inside).map_err(|error| refused(error.to_string()))?;
-    let text = CString::new(inside.as_os_str().as_bytes()).map_err(|error| refused(error.to_string()))?;
+    let binary = Binary::open(&path).map_err(|error| refused(error.to_string()))?;
+    let text = CString::new(path.as_os_str().as_bytes()).map_err(|error| refused(error.to_string()))?;
     if text.as_bytes_with_nul().len() > limits::LOADED_PATH_BYTES_MAX {
         return Err(refused("the path is too long".to_owned()));
     }
+    let is_there = |mappings: &[Mapping]| maps::identity_of(mappings, &binary, &path).is_some();
     let mappings = read_mappings(pid)?;
-    let is_there =
-        |mappings: &[Mapping]| mappings.iter().any(|mapping| mapping.inode == own.ino() && mapping.execute);
     if is_there(&mappings) {
         return Ok(());
     }
@@ -60,38 +53,33 @@ pub fn load_library(pid: i32, path: &Path, is_suited: &dyn Fn(&str, i64) -> bool
         .ok_or_else(|| refused("the program is static, or its C library has no dlopen(3)".to_owned()))?;
     let memory = Memory::open(sys::living_thread(pid)).map_err(|source| Error::no_access(pid, source))?;
     let gadgets = Gadgets::find(pid, &memory, &mappings)?;
-    let waiting = |tid: &i32| {
-        let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-        waits_in(pid, *tid).is_some_and(|call| is_suited(name.trim_end(), call))
-    };
     let threads = sys::threads(pid).map_err(|_| Error::TargetGone { pid })?;
+    let is_waiting = |tid: &i32| waits_in(pid, *tid).is_some_and(|call| is_suited(&name(pid, *tid), call));
     let no_thread = || refused("none of its threads waits where that could be done".to_owned());
-    let tid = threads.into_iter().find(waiting).ok_or_else(no_thread)?;
+    let tid = threads.into_iter().find(is_waiting).ok_or_else(no_thread)?;
     if sys::has_seccomp(tid) || sys::has_shadow_stack(tid) {
         return Err(refused(
             "the thread that would do it is under seccomp, or has a shadow stack".to_owned(),
         ));
     }
     let stopped = Stopped::stop_thread(pid, tid, limits::STOP_MAX)?;
-    // It may have gone on meanwhile.
     let registers = stopped.registers(tid)?;
+    // It may have gone on meanwhile.
     let call = registers.interrupted_call().ok_or_else(no_thread)?;
-    let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-    if !is_suited(name.trim_end(), call) {
+    if !is_suited(&name(pid, tid), call) {
         return Err(no_thread());
     }
-    let top = registers.stack_pointer();
-    let stack = mappings.iter().find(|mapping| mapping.start.0 <= top && top < mapping.end.0);
-    if !stack.is_some_and(|stack| stack.path == "[stack]" || top - stack.start.0 >= STACK_BYTES_MIN) {
+    if !has_room(&mappings, registers.stack_pointer()) {
+        let least = limits::LOADING_STACK_BYTES_MIN;
         return Err(refused(format!(
-            "the thread that would do it has less than {STACK_BYTES_MIN} bytes of stack left"
+            "the thread that would do it has less than {least} bytes of stack left"
         )));
     }
     let flags = (libc::RTLD_NOW | libc::RTLD_NODELETE) as u64;
     send_to(&stopped, tid, (&memory, gadgets), function, (text.as_bytes_with_nul(), flags))?;
     stopped.resume();
     let began = Instant::now();
-    while began.elapsed() < LOAD_MAX {
+    while began.elapsed() < limits::LOADING_MAX {
         if is_there(&read_mappings(pid)?) {
             return Ok(());
         }
@@ -100,6 +88,26 @@ pub fn load_library(pid: i32, path: &Path, is_suited: &dyn Fn(&str, i64) -> bool
     Err(refused(
         "its dynamic linker refuses it: LD_DEBUG=files, or a program of your own, says why".to_owned(),
     ))
+}
+
+/// The file of this path, without links, is the same to the process.
+fn sees(pid: i32, path: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let theirs = root(pid).join(path.strip_prefix("/").unwrap_or(path));
+    identity(path).is_some_and(|own| identity(&theirs) == Some(own))
+}
+
+/// Below the stack pointer there is room for the dynamic linker. The main thread's stack grows.
+fn has_room(mappings: &[Mapping], stack_pointer: u64) -> bool {
+    let is_stack = |mapping: &&Mapping| mapping.start.0 <= stack_pointer && stack_pointer < mapping.end.0;
+    mappings.iter().find(is_stack).is_some_and(|stack| {
+        stack.path == "[stack]" || stack_pointer - stack.start.0 >= limits::LOADING_STACK_BYTES_MIN
+    })
+}
+
+fn name(pid: i32, tid: i32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    text.trim_end().to_owned()
 }
 
 /// The number of the system call that a thread waits in.
