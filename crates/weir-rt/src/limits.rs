@@ -120,3 +120,12 @@ pub const STACK_WALKS_MAX: u32 = 16;
 /// Most bytes of a packet or of memory that a program is lent: an offset in them is a legal pointer offset of the
 /// verifier, and a positive number of 4 bytes.
 pub const LENT_BYTES_MAX: u32 = 1 << 28;
+
+/// How far below this crate's code other code is put; what comes after a program is its heap, which grows.
+pub(crate) const CODE_NEAREST: usize = 16 << 20;
+/// See [`CODE_NEAREST`].
+pub(crate) const CODE_FURTHEST: usize = 1 << 30;
+/// Places that are tried, each further away by a step more, before any place will do.
+pub(crate) const CODE_TRIES: usize = 16;
+/// See [`CODE_TRIES`].
+pub(crate) const CODE_STEP: usize = 32 << 20;

@@ -17,7 +17,7 @@ use weir_ebpf::ProgramKind;
 
 pub use self::classify::PacketFields;
 use self::classify::Way;
-use self::code::Code;
+use self::code::{Code, SealedCode};
 use crate::context::ContextMut;
 use crate::executable::{CpuSource, Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
 use crate::isa;
@@ -30,7 +30,7 @@ use crate::segment::{DESCRIPTOR_BYTES, Filter, Mapping, Segment, SegmentLayout};
 #[derive(Debug)]
 pub struct LocalProgram {
     kind: ProgramKind,
-    code: Arc<code::Executable>,
+    code: Arc<SealedCode>,
     /// In the code.
     offset: usize,
     /// How a classifier is entered that finds its packet where it lies.
@@ -151,7 +151,7 @@ fn load(
     mapping[island_offset..island_offset + island.len()].copy_from_slice(&island);
     mapping[descriptors_offset..descriptors_offset + descriptors.len()].copy_from_slice(&descriptors);
     mapping[table_offset..table_offset + table.len()].copy_from_slice(&table);
-    let code = Arc::new(code.executable()?);
+    let code = Arc::new(code.seal()?);
     let program = |(executable, offset): (&&Executable, usize)| LocalProgram {
         kind: executable.kind,
         way: Way::of(executable, base + offset as u64),

@@ -10,12 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::libc;
 
-/// How far below this crate's code it is tried; what comes after a program is its heap, which grows.
-const NEAREST: usize = 16 << 20;
-const FURTHEST: usize = 1 << 30;
-/// LIMIT: places that are tried, each further away by a step more, before any place will do.
-const TRIES: usize = 16;
-const STEP: usize = 32 << 20;
+use crate::limits::{CODE_FURTHEST, CODE_NEAREST, CODE_STEP, CODE_TRIES};
 
 /// A private mapping.
 #[derive(Debug)]
@@ -24,7 +19,7 @@ pub(super) struct Code {
     bytes: usize,
 }
 
-// SAFETY: the memory is the value's own, and after `executable` nobody writes to it.
+// SAFETY: the memory is the value's own, and after `seal` nobody writes to it.
 unsafe impl Send for Code {}
 // SAFETY: as above.
 unsafe impl Sync for Code {}
@@ -33,15 +28,15 @@ impl Code {
     /// Zeros, which may be written.
     pub(super) fn new(bytes: usize) -> io::Result<Code> {
         // Where the next is tried, so that many are not tried in the same places.
-        static NEXT: AtomicUsize = AtomicUsize::new(NEAREST);
+        static NEXT: AtomicUsize = AtomicUsize::new(CODE_NEAREST);
         let here = Code::new as *const () as usize & !0xffff;
-        for _ in 0..TRIES {
+        for _ in 0..CODE_TRIES {
             let distance = NEXT.load(Ordering::Relaxed) + bytes.next_multiple_of(0x1_0000);
-            let distance = if distance > FURTHEST { NEAREST } else { distance };
+            let distance = if distance > CODE_FURTHEST { CODE_NEAREST } else { distance };
             let Some(hint) = here.checked_sub(distance) else { break };
             let code = map(hint, bytes)?;
-            let is_near = code.at.addr().get().abs_diff(here) <= FURTHEST;
-            NEXT.store(if is_near { distance } else { distance + STEP }, Ordering::Relaxed);
+            let is_near = code.at.addr().get().abs_diff(here) <= CODE_FURTHEST;
+            NEXT.store(if is_near { distance } else { distance + CODE_STEP }, Ordering::Relaxed);
             if is_near {
                 return Ok(code);
             }
@@ -50,16 +45,16 @@ impl Code {
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: so many bytes are mapped for reading and writing, since `executable` takes the value; they live as long as it.
+        // SAFETY: so many bytes are mapped for reading and writing, since `seal` takes the value; they live as long as it.
         unsafe { slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes) }
     }
 
     /// From here on it can be executed, and not written.
-    pub(super) fn executable(self) -> io::Result<Executable> {
+    pub(super) fn seal(self) -> io::Result<SealedCode> {
         let protection = libc::PROT_READ | libc::PROT_EXEC;
         // SAFETY: the memory is this value's own, and nobody has borrowed it.
         let changed = unsafe { libc::mprotect(self.at.as_ptr().cast(), self.bytes, protection) };
-        if changed != 0 { Err(io::Error::last_os_error()) } else { Ok(Executable(self)) }
+        if changed != 0 { Err(io::Error::last_os_error()) } else { Ok(SealedCode(self)) }
     }
 }
 
@@ -70,11 +65,11 @@ impl Drop for Code {
     }
 }
 
-/// Code that may be executed.
+/// Code that may be executed, and not written.
 #[derive(Debug)]
-pub(super) struct Executable(Code);
+pub(super) struct SealedCode(Code);
 
-impl Executable {
+impl SealedCode {
     pub(super) fn at(&self, offset: usize) -> *const u8 {
         assert!(offset < self.0.bytes, "{offset} outside {} bytes of code", self.0.bytes);
         self.0.at.as_ptr().wrapping_add(offset)
@@ -100,7 +95,7 @@ mod tests {
     fn code_is_near_what_calls_it() {
         let here = Code::new as *const () as usize;
         let all: Vec<Code> = (0..200).map(|_| Code::new(1 << 20).unwrap()).collect();
-        let far = all.iter().filter(|code| code.at.addr().get().abs_diff(here) > 2 * FURTHEST).count();
+        let far = all.iter().filter(|code| code.at.addr().get().abs_diff(here) > 2 * CODE_FURTHEST).count();
         assert_eq!(far, 0, "of {}", all.len());
     }
 
@@ -109,7 +104,7 @@ mod tests {
         let mut code = Code::new(5000).unwrap();
         assert!(code.bytes_mut().iter().all(|byte| *byte == 0));
         code.bytes_mut()[4999] = 0xc3;
-        let code = code.executable().unwrap();
+        let code = code.seal().unwrap();
         // SAFETY: read-only memory that is mapped.
         assert_eq!(unsafe { *code.at(4999) }, 0xc3);
         let line = |at: *const u8| {
