@@ -180,7 +180,7 @@ impl Lower<'_> {
         offsets.link_type = Some(link_type);
         offsets.payload = payload;
         offsets.network = 0;
-        offsets.is_geneve = true;
+        offsets.is_in_tunnel = true;
         // The header is read here, even if nothing asks for what it carries.
         let kept = [header].into_iter().chain(inner).map(Pred::Need);
         Pred::And([over_udp].into_iter().chain(kept).collect())
@@ -214,8 +214,8 @@ impl Lower<'_> {
         })
     }
 
-    /// After Geneve: an Ethernet header is there.
-    pub(super) fn geneve_is_ethernet(&mut self) -> Pred {
+    /// Inside of a tunnel: an Ethernet header is there.
+    pub(super) fn tunnel_has_ethernet(&mut self) -> Pred {
         let (header, payload) = (self.offsets.header.variable, self.offsets.payload.variable);
         let (Some(left), Some(right)) = (header, payload) else { return self.always() };
         Pred::Test(Test { comparison: Comparison::Eq, left, right, by_register: true }).not()

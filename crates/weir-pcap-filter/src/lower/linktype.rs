@@ -44,7 +44,7 @@ impl Lower<'_> {
                 let ethernet = self.ethernet_type(number);
                 match self.inside_outer_link() {
                     // Geneve says itself what it carries, with the same numbers.
-                    Some(inside) if !self.offsets.is_geneve => inside.and(ethernet),
+                    Some(inside) if !self.offsets.is_in_tunnel => inside.and(ethernet),
                     _ => ethernet,
                 }
             }
@@ -222,8 +222,8 @@ impl Lower<'_> {
 
     /// Inside of another link layer: that it is what was assumed. After ATM LANE: that it is no control frame.
     pub(super) fn inside_outer_link(&mut self) -> Option<Pred> {
-        if self.offsets.is_geneve {
-            return Some(self.geneve_is_ethernet());
+        if self.offsets.is_in_tunnel {
+            return Some(self.tunnel_has_ethernet());
         }
         (self.offsets.outer_link == LinkType::SUNATM)
             .then(|| self.equal(Base::OuterLinkHeader, 4, Width::Half, 0xff00).not())

@@ -48,8 +48,8 @@ pub(super) struct Offsets {
     pub(super) network: u32,
     pub(super) network_nosnap: u32,
     pub(super) mpls_depth: u32,
-    /// After a Geneve header.
-    pub(super) is_geneve: bool,
+    /// Inside of Geneve, or of VXLAN as libpcap 1.11 has it.
+    pub(super) is_in_tunnel: bool,
     /// What was used of the lengths in the packet, which are computed first.
     header_length: Option<ValueId>,
     payload_length: Option<ValueId>,
@@ -85,7 +85,7 @@ impl Offsets {
             network: layout.network as u32,
             network_nosnap: layout.network_nosnap as u32,
             mpls_depth: 0,
-            is_geneve: false,
+            is_in_tunnel: false,
             header_length,
             payload_length,
             is_header_used: false,
@@ -104,7 +104,7 @@ impl Offsets {
     pub(super) fn is_verbatim(&self) -> bool {
         let has_jumps = self.is_payload_used && is_wlan(self.first)
             || self.is_header_used && self.first == LinkType::PRISM_HEADER;
-        has_jumps || self.is_geneve
+        has_jumps || self.is_in_tunnel
     }
 
     /// Forgets what was used: only where headers are shall be compared.

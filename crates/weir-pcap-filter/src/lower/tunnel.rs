@@ -24,7 +24,7 @@ impl Lower<'_> {
         let [link_type, payload] = self.carried_by_geneve(header, kind_at, end);
         let at = |variable| Offset { variable: Some(variable), constant: 0 };
         self.offsets = self.offsets.inside(at(end), at(link_type), at(payload));
-        self.offsets.is_geneve = true;
+        self.offsets.is_in_tunnel = true;
         Ok(Pred::And(vec![
             over_udp,
             Pred::Need(header),
@@ -89,7 +89,7 @@ impl Offsets {
         inner.network = 0;
         inner.network_nosnap = 3;
         inner.mpls_depth = 0;
-        inner.is_geneve = false;
+        inner.is_in_tunnel = false;
         inner
     }
 }
