@@ -26,7 +26,9 @@ pub fn read(bytes: &[u8]) {
         put(0, &rest[..rest.len().min(4096)]);
         if let Ok(opened) = Segment::open(file.into()) {
             let rings = opened.plan().rings.len();
-            (0..rings).for_each(|ring| assert!(opened.counters(ring) == opened.counters(ring)));
+            for ring in 0..rings {
+                let _ = opened.counters(ring);
+            }
         }
         return;
     }

@@ -19,6 +19,11 @@ impl<'o> Map<'o> {
         self.spec
     }
 
+    /// Its place among the maps of the object.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
     /// The value of a key; of a per-CPU map, that of the first lane.
     ///
     /// # Errors

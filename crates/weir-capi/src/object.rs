@@ -73,9 +73,7 @@ impl Object {
     }
 
     pub(crate) fn map_named(&self, name: &str) -> Result<u32> {
-        self.object.map(name)?;
-        let place = self.object.maps().position(|map| map.spec().name == name);
-        Ok(place.unwrap_or(0) as u32)
+        Ok(self.object.map(name)?.index() as u32)
     }
 
     pub(crate) fn map_spec(&self, map: MapNumber) -> Result<&MapSpec> {
