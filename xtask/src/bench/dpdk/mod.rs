@@ -67,12 +67,7 @@ impl Work {
     const ALL: [Work; 4] = [Work::Rings, Work::RingsChecksums, Work::Null, Work::FileChecksums];
 
     fn name(self) -> &'static str {
-        match self {
-            Work::Rings => "ring, io, 64 bytes",
-            Work::RingsChecksums => "ring, csum, 512 bytes",
-            Work::Null => "null, io, 64 bytes",
-            Work::FileChecksums => "pcap, csum, 512 bytes",
-        }
+        testpmd::setup(self).name
     }
 
     /// Whether the side is measured there.
@@ -248,7 +243,7 @@ fn bpftrace(pid: i32) -> Command {
 
 /// Of the port that is named last, whatever was named before (so DPDK 22.11 has it), with the filter that keeps nothing.
 fn dumpcap(testpmd: &Testpmd, work: Work) -> Command {
-    let [one, other] = testpmd::devices(work);
+    let [one, other] = testpmd::setup(work).devices();
     let mut command = quiet(DUMPCAP, &["--file-prefix", testpmd.prefix(), "-i", &one, "-i", &other, "-q"]);
     command.args(["-f", EXPRESSION, "-w", "/dev/null"]).env("LD_PRELOAD", DUMPCAP_PRELOAD);
     command

@@ -32,25 +32,47 @@ pub(super) struct Testpmd {
     filled: Vec<Work>,
 }
 
-/// The ports of a work, by number and by name. Rings keep their packets, so that each kind of them has its own.
-fn ports(work: Work) -> [u32; 2] {
-    match work {
-        Work::Rings => [0, 1],
-        Work::RingsChecksums => [2, 3],
-        Work::Null => [4, 5],
-        Work::FileChecksums => [6, 7],
-    }
+/// A work's ports, and what is done there.
+pub(super) struct Setup {
+    pub(super) name: &'static str,
+    driver: &'static str,
+    /// The number of the first of two devices of the driver; rings keep their packets, so that each kind of them has its own.
+    device: u32,
+    /// The number of its port; the second has the next.
+    port: u32,
+    forward: &'static str,
+    /// Bytes of the packets that testpmd puts into the rings.
+    bytes: Option<u32>,
 }
 
-/// The names of a work's ports.
-pub(super) fn devices(work: Work) -> [String; 2] {
-    let (driver, first) = match work {
-        Work::Rings => ("ring", 0),
-        Work::RingsChecksums => ("ring", 2),
-        Work::Null => ("null", 0),
-        Work::FileChecksums => ("pcap", 0),
-    };
-    [first, first + 1].map(|number| format!("net_{driver}{number}"))
+/// By [`Work::ALL`].
+const SETUPS: [Setup; 4] = [
+    Setup { name: "ring, io, 64 bytes", driver: "ring", device: 0, port: 0, forward: "io", bytes: Some(64) },
+    Setup {
+        name: "ring, csum, 512 bytes",
+        driver: "ring",
+        device: 2,
+        port: 2,
+        forward: "csum",
+        bytes: Some(512),
+    },
+    Setup { name: "null, io, 64 bytes", driver: "null", device: 0, port: 4, forward: "io", bytes: None },
+    Setup { name: "pcap, csum, 512 bytes", driver: "pcap", device: 0, port: 6, forward: "csum", bytes: None },
+];
+
+pub(super) fn setup(work: Work) -> &'static Setup {
+    &SETUPS[work as usize]
+}
+
+impl Setup {
+    /// The names of its devices.
+    pub(super) fn devices(&self) -> [String; 2] {
+        [self.device, self.device + 1].map(|number| format!("net_{}{number}", self.driver))
+    }
+
+    fn ports(&self) -> [u32; 2] {
+        [self.port, self.port + 1]
+    }
 }
 
 impl Testpmd {
@@ -67,7 +89,7 @@ impl Testpmd {
         }
         command.args(["-m", "192", "--no-pci", "--file-prefix", &prefix, "-l", "0,1"]);
         for work in Work::ALL {
-            for device in devices(work) {
+            for device in setup(work).devices() {
                 let options = match work {
                     Work::Rings | Work::RingsChecksums => String::new(),
                     Work::Null => ",size=64".to_owned(),
@@ -103,25 +125,17 @@ impl Testpmd {
 
     /// What `weir capture --dpdk` is given for both ports of a work, or for one.
     pub(super) fn capture_of(&self, work: Work, is_one: bool) -> String {
-        let [one, other] = ports(work);
+        let [one, other] = setup(work).ports();
         if is_one { format!("{}:{one}", self.prefix) } else { format!("{}:{one},{other}", self.prefix) }
     }
 
     /// Forwards for a while, with `beside` running if there is such.
     pub(super) fn ns_a_packet(&mut self, work: Work, beside: Vec<Command>) -> Result<f64> {
-        let [one, other] = ports(work);
+        let setup = setup(work);
+        let [one, other] = setup.ports();
         self.say(&format!("set portlist {one},{other}"))?;
-        let forward = match work {
-            Work::Rings | Work::Null => "io",
-            Work::RingsChecksums | Work::FileChecksums => "csum",
-        };
-        self.say(&format!("set fwd {forward}"))?;
-        let bytes = match work {
-            Work::Rings => Some(64),
-            Work::RingsChecksums => Some(512),
-            Work::Null | Work::FileChecksums => None,
-        };
-        match bytes.filter(|_| !self.filled.contains(&work)) {
+        self.say(&format!("set fwd {}", setup.forward))?;
+        match setup.bytes.filter(|_| !self.filled.contains(&work)) {
             Some(bytes) => {
                 self.say(&format!("set txpkts {bytes}"))?;
                 self.say(&format!("start tx_first {BURSTS}"))?;
@@ -159,7 +173,7 @@ impl Testpmd {
     /// Packets that both ports have received so far.
     fn received(&self, work: Work) -> Result<u64> {
         let mut sum = 0;
-        for answer in asked(&self.prefix, &ports(work).map(|port| format!("/ethdev/stats,{port}")))? {
+        for answer in asked(&self.prefix, &setup(work).ports().map(|port| format!("/ethdev/stats,{port}")))? {
             sum += answer["/ethdev/stats"]["ipackets"].as_u64().context("no ipackets in the statistics")?;
         }
         Ok(sum)
