@@ -12,7 +12,7 @@ use weir_event::{MapSchema, MapValue, Schema, Type, hist_bucket, hist_buckets};
 use weir_pcapng::{Interface, Names, Statistics};
 use weir_report::{Entry, Format, NoSymbols, Report};
 
-/// LIMIT: packets that were received and not sent yet; older ones are forgotten.
+/// LIMIT: received packets that are remembered, the newest.
 const WAITING_MAX: usize = 1 << 20;
 /// Four buckets for each power of two.
 const BITS: u8 = 2;
@@ -27,7 +27,7 @@ type At = (usize, u32);
 pub(super) struct Latency {
     interfaces: Vec<String>,
     waiting: HashMap<u64, (At, u64)>,
-    /// The numbers of those that wait, the oldest first.
+    /// The numbers of those that were received, the oldest first.
     oldest: VecDeque<u64>,
     /// ns by where packets were received and sent.
     found: BTreeMap<(At, At), Vec<u64>>,
