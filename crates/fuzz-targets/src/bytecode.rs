@@ -31,7 +31,7 @@ pub fn read(bytes: &[u8]) {
     let program = Program { name: "fuzz".into(), kind, insns };
     // Small limits: the time of one input is bounded by them.
     let limits = Limits { explored_insns_max: 1 << 12, ..Limits::default() };
-    let Ok(verified) = weir_verifier::verify(&program, &MAPS, &limits) else { return };
+    let Ok(verified) = weir_verifier::verify(&program, &MAPS[..], &limits) else { return };
     let plan = if verified.needs_lane() { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
     let layout = plan(&MAPS, 1).expect("small maps");
     let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");

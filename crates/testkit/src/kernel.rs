@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use nix::libc;
+use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::insn::{class, jmp};
 use weir_ebpf::{Insn, MapKind, Object, Program, ProgramKind};
 use weir_kernel::{Input, KernelError, Maps, ProgType, Ran};
@@ -139,6 +140,13 @@ pub fn load(object: &Object) -> Result<Loaded, KernelError> {
         ProgramKind::Classifier => Ok(ProgType::SchedCls),
         ProgramKind::Memory { .. } => Err(KernelError::Kind { kind }),
     })
+}
+
+/// Loads one program of an object file, on maps with their first contents, which are frozen as libbpf does it.
+pub fn load_one(file: &ObjectFile, program: usize) -> Result<weir_kernel::Loaded, KernelError> {
+    let maps = Maps::of(file)?;
+    let program = &file.object.programs[program];
+    weir_kernel::load_as(program, &maps, ProgType::Kprobe)
 }
 
 /// As [`load`], as socket filters.

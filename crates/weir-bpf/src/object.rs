@@ -11,7 +11,7 @@ use weir_ebpf::elf::{self, FILE_BYTES_MAX, ObjectFile};
 use weir_ebpf::{Insn, ProgramKind};
 use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
-use weir_verifier::{Limits, VerifiedProgram};
+use weir_verifier::{Limits, Maps, VerifiedProgram};
 
 use crate::error::Error;
 use crate::map::Map;
@@ -158,7 +158,9 @@ impl Object {
         if self.is_bare {
             program.kind = ProgramKind::Memory { bytes: memory };
         }
-        weir_verifier::verify(&program, &self.file.object.maps, &Limits::default()).map_err(|rejection| {
+        let frozen = self.file.frozen();
+        let maps = Maps::frozen(&self.file.object.maps, &frozen);
+        weir_verifier::verify(&program, maps, &Limits::default()).map_err(|rejection| {
             // With the source line, and what CO-RE did not find there.
             let about = rejection.at.map_or_else(String::new, |at| self.file.about(index, at));
             Error::Rejected { kind: rejection.kind, words: format!("{rejection}{about}") }

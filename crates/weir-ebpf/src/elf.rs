@@ -172,6 +172,16 @@ impl ObjectFile {
         missing.into_iter().chain(line).collect()
     }
 
+    /// By map: what its only value holds that neither programs nor anybody else changes once the object is loaded
+    /// (`.rodata`): what weir-verifier folds.
+    pub fn frozen(&self) -> Vec<Option<&[u8]>> {
+        let maps = self.object.maps.iter().zip(&self.maps);
+        let frozen = maps.map(|(spec, origin)| {
+            origin.initial.as_deref().filter(|_| spec.has(crate::map::flag::RDONLY_PROG))
+        });
+        frozen.collect()
+    }
+
     /// Why a program is none that weir runs, whatever it does: its section is of a context that weir does not have, or
     /// of none that is known.
     pub fn other_context(&self, program: usize) -> Option<String> {

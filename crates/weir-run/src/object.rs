@@ -8,7 +8,7 @@ use weir_ebpf::asm;
 use weir_ebpf::btf::core::Target;
 use weir_ebpf::btf::{Btf, KERNEL_BTF};
 use weir_ebpf::elf::{self, ObjectFile};
-use weir_verifier::{Limits, Rejection, States, VerifiedProgram};
+use weir_verifier::{Limits, Maps, Rejection, States, VerifiedProgram};
 
 use crate::failure::Failure;
 
@@ -77,7 +77,9 @@ pub fn verify_one(file: &ObjectFile, index: usize) -> Result<VerifiedProgram, Fa
 /// The same with limits of the caller's.
 pub fn verify_within(file: &ObjectFile, index: usize, limits: &Limits) -> Result<VerifiedProgram, Failure> {
     check_section(file, index)?;
-    let verdict = weir_verifier::verify(&file.object.programs[index], &file.object.maps, limits);
+    let frozen = file.frozen();
+    let maps = Maps::frozen(&file.object.maps, &frozen);
+    let verdict = weir_verifier::verify(&file.object.programs[index], maps, limits);
     verdict.map_err(|rejection| refused_at(&rejection, file, index))
 }
 
@@ -90,7 +92,8 @@ pub fn observe_one(
     if let Err(refusal) = check_section(file, index) {
         return (Err(refusal), States::default());
     }
-    let (program, maps) = (&file.object.programs[index], &file.object.maps);
+    let frozen = file.frozen();
+    let (program, maps) = (&file.object.programs[index], Maps::frozen(&file.object.maps, &frozen));
     let (verdict, states) = weir_verifier::verify_observed(program, maps, limits);
     (verdict.map_err(|rejection| refused_at(&rejection, file, index)), states)
 }

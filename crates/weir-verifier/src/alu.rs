@@ -6,6 +6,7 @@
 
 use weir_ebpf::insn::alu;
 
+use crate::half::Half;
 use crate::scalar::Scalar;
 use crate::tnum::{Tnum, ones};
 
@@ -37,7 +38,18 @@ pub(crate) fn apply(operation: u8, off: i16, wide: bool, dst: Scalar, src: Scala
         (alu::NEG, _) => sub(Scalar::constant(0), a),
         _ => Scalar::UNKNOWN,
     };
-    result.low(width)
+    let result = result.low(width);
+    // The low half of a sum is the sum of the low halves, in both widths.
+    match operation {
+        alu::ADD if is_worth(wide, dst, src) => result.with_half(dst.half().plus(src.half())),
+        alu::SUB if is_worth(wide, dst, src) => result.with_half(dst.half().minus(src.half())),
+        _ => result,
+    }
+}
+
+/// The halves of a sum may say more than the whole.
+fn is_worth(wide: bool, a: Scalar, b: Scalar) -> bool {
+    !wide || a.knows_more_of_half() || b.knows_more_of_half()
 }
 
 /// The low `bits` bits of `value`, their bytes reversed if `swap`.
@@ -193,8 +205,20 @@ fn left(a: Scalar, count: Scalar) -> Scalar {
     let (least, most) = (count.min as u32, count.max as u32);
     let bits = if least == most { a.bits.lsh(least) } else { Tnum { value: 0, mask: !ones(least) } };
     let shifted = Scalar::from_bits(bits);
+    if (least, most) == (32, 32) {
+        // Half of how programs without 32-bit registers cut a number: what is known of the low half is not lost.
+        let Half { min, max, smin, smax } = a.half();
+        let signed = Scalar::signed_range(i64::from(smin) << 32, i64::from(smax) << 32);
+        return narrowed(
+            narrowed(shifted, Scalar::range(u64::from(min) << 32, u64::from(max) << 32)),
+            signed,
+        );
+    }
     if a.max.leading_zeros() < most {
-        return shifted;
+        // A number with a sign that stays in its 64 bits.
+        let fits = least == most && a.smin << most >> most == a.smin && a.smax << most >> most == a.smax;
+        let signed = fits.then(|| Scalar::signed_range(a.smin << most, a.smax << most));
+        return signed.map_or(shifted, |signed| narrowed(shifted, signed));
     }
     narrowed(shifted, Scalar::range(a.min << least, a.max << most))
 }

@@ -9,6 +9,7 @@ use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, pt_regs};
 
 use crate::explore::{Next, Path, Same, Walk};
 use crate::limits::{CALL_DEPTH_MAX, ERRNO_MAX, RING_HEADER_BYTES};
+use crate::links::{Link, Spot};
 use crate::places::{WHOLE_FRAME, register_place, register_places};
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
@@ -100,7 +101,16 @@ impl<'a> Walk<'a> {
         let given = given.fold(0, |places, at| places | register_place(at));
         self.read(path, path.state.depth(), given);
         let [_, r1, r2, r3, r4, r5, ..] = path.state.registers;
+        let depth = path.state.depth();
+        let linked = |register: u8| Some((register, path.state.links.of(depth, Spot::Register(register))?));
+        let links: Vec<(u8, Link)> = (1..=5).filter_map(linked).collect();
+        for (register, _) in &links {
+            self.rests_on_link(path, depth, register_place(*register));
+        }
         enter(path, [r1, r2, r3, r4, r5])?;
+        for (register, link) in links {
+            path.state.links.set(depth + 1, Spot::Register(register), link);
+        }
         Ok(Next::To(target))
     }
 
@@ -112,6 +122,7 @@ impl<'a> Walk<'a> {
         }
         // A function without a result may leave nothing in r0: then its caller has nothing there.
         self.read(path, depth, register_place(0));
+        self.rests_on_link(path, depth, register_place(0));
         if let Some(span) = StackSpan::of(path.state.registers[0])
             && usize::from(span.frame) == depth
         {

@@ -25,7 +25,8 @@ use crate::loops::{Loop, Loops};
 use crate::places::{FramePlaces, WHOLE_FRAME};
 use crate::rejection::{Refusal, too_big};
 use crate::scalar::Scalar;
-use crate::state::{PacketAt, Slot, StackAt, StackSpan, State, Value, covers, is_near};
+use crate::slot::Slot;
+use crate::state::{PacketAt, StackAt, StackSpan, State, Value, covers, is_near};
 
 /// A time that a loop was entered.
 #[derive(Debug)]
@@ -139,7 +140,7 @@ impl Walk<'_> {
         }
         let live = loops.live(path.at);
         for register in (0..10).filter(|register| live >> register & 1 == 0) {
-            path.state.registers[register] = Value::Uninit;
+            path.state.set_register(register, Value::Uninit);
         }
         let entry = Entry { outer: path.entry, number, depth, head: path.state.clone(), moved, widened: 0 };
         path.entry = Some(counting.entries.len() as u32);
@@ -163,15 +164,15 @@ impl Walk<'_> {
         let live =
             FramePlaces::from(counting.loops.live(path.at) | 1 << 10) << 64 | FramePlaces::from(u64::MAX);
         let compared = |frame: usize| if frame == depth { live & !entry.moved } else { WHOLE_FRAME };
-        if !covers(&entry.head, &path.state, compared, numbers) {
+        if !covers(&entry.head, &path.state, compared, numbers, |_| WHOLE_FRAME) {
             entry.widened += 1;
             let numbers_kept = if entry.widened > WIDENED_STEPWISE { 0 } else { numbers };
             // Ranges were tried; now numbers that still differ may be any.
             let wider = entry.head.round(&path.state, entry.moved, numbers_kept);
             // What a wider state did not hold would be missing from the proof, so that it is looked at each time.
             let holds = |wider: &State| {
-                covers(wider, &path.state, compared, numbers)
-                    && covers(wider, &entry.head, |_| WHOLE_FRAME, numbers)
+                covers(wider, &path.state, compared, numbers, |_| WHOLE_FRAME)
+                    && covers(wider, &entry.head, |_| WHOLE_FRAME, numbers, |_| WHOLE_FRAME)
             };
             let Some(wider) = wider.filter(holds).filter(|_| entry.widened <= WIDENED_MAX) else {
                 return too_big("the rounds of a loop do not become alike");
@@ -183,6 +184,7 @@ impl Walk<'_> {
         // What the head's path goes on to read is not known yet.
         for frame in 0..=depth {
             self.read(path, frame, if frame == depth { live } else { WHOLE_FRAME });
+            self.rests_on_link(path, frame, WHOLE_FRAME);
         }
         Ok(true)
     }
@@ -260,14 +262,14 @@ fn value_at(state: &State, place: u8) -> Value {
         None => state.registers[usize::from(place)],
         Some(slot) => match state.slot(state.depth(), slot) {
             Slot::Spilled(value) => value,
-            Slot::Bytes(_) => Value::Uninit,
+            Slot::Halves(_) | Slot::Bytes(_) => Value::Uninit,
         },
     }
 }
 
 fn set_value(state: &mut State, place: u8, value: Value) {
     match slot_of_place(place) {
-        None => state.registers[usize::from(place)] = value,
+        None => state.set_register(place, value),
         Some(slot) => state.spill(slot, value),
     }
 }

@@ -130,6 +130,10 @@ pub(crate) enum Operand {
 }
 
 impl Operand {
+    pub(crate) fn register(self) -> Option<u8> {
+        if let Operand::Register(register) = self { Some(register) } else { None }
+    }
+
     /// The immediate as the operation sees it: sign-extended to 64 bits.
     pub(crate) fn immediate(value: i32) -> Scalar {
         Scalar::constant(i64::from(value) as u64)

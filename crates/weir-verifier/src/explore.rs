@@ -98,6 +98,8 @@ impl<T: PartialEq + Copy> Same<T> {
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) seen: Vec<Seen>,
+    /// By instruction: the constant that it loads, of those that were folded.
+    pub(crate) constants: Vec<Option<u64>>,
     pub(crate) functions: Vec<Function>,
     pub(crate) context_reads: u32,
     pub(crate) needs_lane: bool,
@@ -206,6 +208,8 @@ struct Node {
     written: Places,
     /// Read after here, of what is not written between.
     read: Places,
+    /// Places whose links with each other here something found out after here rests on.
+    rests: Places,
     finished: bool,
 }
 
@@ -419,6 +423,7 @@ impl<'a> Walk<'a> {
         let seen = std::mem::take(&mut self.seen);
         Ok(Findings {
             seen,
+            constants: Vec::new(),
             functions,
             nested_stack_bytes,
             context_reads: self.context_reads,
@@ -474,6 +479,7 @@ impl<'a> Walk<'a> {
 
     /// At a jump target: true if the path needs not be followed further; else remembers its state.
     fn arrive(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<bool, Refusal> {
+        path.state.links.drop_alone();
         let begins_rounds = path.state.rounds.is_none() && self.calls_back(path.at);
         if begins_rounds {
             // The entry is known when the state is remembered.
@@ -502,7 +508,8 @@ impl<'a> Walk<'a> {
         }
         let node = self.nodes.len();
         let written = std::mem::take(&mut path.written);
-        self.nodes.push(Node { parent: path.node, written, read: Places::default(), finished: false });
+        let (read, rests) = (Places::default(), Places::default());
+        self.nodes.push(Node { parent: path.node, written, read, rests, finished: false });
         path.node = Some(node);
         work.push(Work::Finish(node));
         if let (true, Some(rounds)) = (begins_rounds, path.state.rounds) {
@@ -550,7 +557,7 @@ impl<'a> Walk<'a> {
         let everywhere = |_| WHOLE_FRAME;
         let numbers = self.numbers.at(path.at);
         for old in here.iter().rev() {
-            let Node { finished, read, .. } = &self.nodes[old.node];
+            let Node { finished, read, rests, .. } = &self.nodes[old.node];
             if self.counting.is_some() && (!finished || old.entry != path.entry) {
                 // What is known of a loop's rounds is known of those who entered with it.
                 continue;
@@ -563,23 +570,29 @@ impl<'a> Walk<'a> {
             let progress = self.progress(old, path);
             if *finished {
                 if progress != Progress::None
-                    && covers(&old.state, &path.state, |frame| read.of(frame), numbers)
+                    && covers(
+                        &old.state,
+                        &path.state,
+                        |frame| read.of(frame),
+                        numbers,
+                        |frame| rests.of(frame),
+                    )
                 {
                     old.hits.set(old.hits.get() + 1);
-                    let read = read.clone();
-                    self.read_all(path, |frame| read.of(frame));
+                    let (read, rests) = (read.clone(), rests.clone());
+                    self.read_all(path, |frame| read.of(frame), |frame| rests.of(frame));
                     return Ok(true);
                 }
                 old.misses.set(old.misses.get() + 1);
             } else if progress == Progress::Some {
-                if covers(&old.state, &path.state, everywhere, WHOLE_FRAME) {
+                if covers(&old.state, &path.state, everywhere, WHOLE_FRAME, everywhere) {
                     // What the unfinished path will go on to read is not known yet.
-                    self.read_all(path, everywhere);
+                    self.read_all(path, everywhere, everywhere);
                     return Ok(true);
                 }
             } else if old.fingerprint() == fingerprint()
-                && covers(&old.state, &path.state, everywhere, WHOLE_FRAME)
-                && covers(&path.state, &old.state, everywhere, WHOLE_FRAME)
+                && covers(&old.state, &path.state, everywhere, WHOLE_FRAME, everywhere)
+                && covers(&path.state, &old.state, everywhere, WHOLE_FRAME, everywhere)
             {
                 return refuse(
                     "the loop may not end: a round begins with exactly what an earlier one began with",
@@ -655,7 +668,7 @@ impl<'a> Walk<'a> {
         let Some(merged) = merged else { return false };
         // What a merged state did not hold would be missing from the proof, so that one property is looked at each
         // time.
-        let holds = covers(&merged, &path.state, |_| WHOLE_FRAME, WHOLE_FRAME);
+        let holds = covers(&merged, &path.state, |_| WHOLE_FRAME, WHOLE_FRAME, |_| WHOLE_FRAME);
         debug_assert!(holds, "a merged state holds the path's own");
         if !holds {
             return false;
@@ -681,23 +694,38 @@ impl<'a> Walk<'a> {
 
     /// Marks `places` of `frame` as read on all nodes above the path, up to the writes that made the values.
     pub(crate) fn read(&mut self, path: &Path, frame: usize, places: FramePlaces) {
+        self.mark(path, frame, places, |node| &mut node.read);
+    }
+
+    /// The same of places that something is known of by their links.
+    pub(crate) fn rests_on_link(&mut self, path: &Path, frame: usize, places: FramePlaces) {
+        self.mark(path, frame, places, |node| &mut node.rests);
+    }
+
+    fn mark(&mut self, path: &Path, frame: usize, places: FramePlaces, how: fn(&mut Node) -> &mut Places) {
         let mut places = places & !path.written.of(frame);
         let mut above = path.node;
         while let Some(at) = above {
             let node = &mut self.nodes[at];
-            if places & !node.read.of(frame) == 0 {
+            if places & !how(node).of(frame) == 0 {
                 return;
             }
-            node.read.add(frame, places);
+            how(node).add(frame, places);
             places &= !node.written.of(frame);
             above = node.parent;
         }
     }
 
-    /// The same for places of every live frame.
-    fn read_all(&mut self, path: &Path, places: impl Fn(usize) -> FramePlaces) {
+    /// Both for places of every live frame.
+    fn read_all(
+        &mut self,
+        path: &Path,
+        places: impl Fn(usize) -> FramePlaces,
+        links: impl Fn(usize) -> FramePlaces,
+    ) {
         for frame in 0..=path.state.depth() {
             self.read(path, frame, places(frame));
+            self.rests_on_link(path, frame, links(frame));
         }
     }
 

@@ -43,8 +43,11 @@ mod counted;
 mod decode;
 mod explore;
 mod flow;
+mod frozen;
 mod functions;
+mod half;
 mod limits;
+mod links;
 mod loops;
 mod memory;
 mod numbers;
@@ -55,6 +58,7 @@ mod pointers;
 mod rejection;
 mod rounds;
 mod scalar;
+mod slot;
 mod state;
 mod step;
 mod tnum;
@@ -65,6 +69,7 @@ use std::cell::Cell;
 use weir_ebpf::{MapSpec, Program, asm};
 
 pub use crate::claims::{Claims, Moment};
+pub use crate::frozen::Maps;
 pub use crate::limits::Limits;
 pub use crate::observe::{InsnStates, Place, States};
 pub use crate::rejection::{Rejection, RejectionKind};
@@ -72,24 +77,29 @@ pub use crate::verified::{Function, InsnFacts, VerifiedProgram};
 
 use crate::decode::{At, decode};
 use crate::explore::{Findings, Input, Precision, Seen, begins_rounds, explore};
+use crate::frozen::fold;
 use crate::functions::Functions;
 use crate::loops::Loops;
 use crate::numbers::Numbers;
 use crate::observe::Observer;
 
-/// Verifies `program`, whose map indices refer to `maps`.
-pub fn verify(program: &Program, maps: &[MapSpec], limits: &Limits) -> Result<VerifiedProgram, Rejection> {
-    verify_with(program, maps, limits, None).map(|(verified, _)| verified)
+/// Verifies `program`, whose map indices refer to `maps`: their definitions, or [`Maps::frozen`].
+pub fn verify<'a>(
+    program: &Program,
+    maps: impl Into<Maps<'a>>,
+    limits: &Limits,
+) -> Result<VerifiedProgram, Rejection> {
+    verify_with(program, maps.into(), limits, None).map(|(verified, _)| verified)
 }
 
 /// The same, and what was known at each instruction; of a program that is refused, up to there.
-pub fn verify_observed(
+pub fn verify_observed<'a>(
     program: &Program,
-    maps: &[MapSpec],
+    maps: impl Into<Maps<'a>>,
     limits: &Limits,
 ) -> (Result<VerifiedProgram, Rejection>, States) {
     let observer = Observer::words();
-    let verdict = verify_with(program, maps, limits, Some(&observer)).map(|(verified, _)| verified);
+    let verdict = verify_with(program, maps.into(), limits, Some(&observer)).map(|(verified, _)| verified);
     (verdict, observer.into_states())
 }
 
@@ -100,7 +110,7 @@ pub fn verify_claimed(
     limits: &Limits,
 ) -> Result<(VerifiedProgram, Claims), Rejection> {
     let observer = Observer::claims();
-    let (verified, times) = verify_with(program, maps, limits, Some(&observer))?;
+    let (verified, times) = verify_with(program, maps.into(), limits, Some(&observer))?;
     let claims = Claims::of(program, maps, limits, observer.into_claims(), times);
     Ok((verified, claims))
 }
@@ -108,7 +118,7 @@ pub fn verify_claimed(
 /// With how often a run comes to each instruction at most, where that is more than was followed.
 fn verify_with(
     program: &Program,
-    maps: &[MapSpec],
+    maps: Maps<'_>,
     limits: &Limits,
     observer: Option<&Observer>,
 ) -> Result<(VerifiedProgram, Option<Vec<u64>>), Rejection> {
@@ -116,7 +126,7 @@ fn verify_with(
         findings(program, maps, limits, observer).map_err(|(at, refusal)| Rejection {
             program: program.name.clone(),
             at,
-            text: at.map(|at| asm::insn_text(&program.insns, at, maps)).unwrap_or_default(),
+            text: at.map(|at| asm::insn_text(&program.insns, at, maps.specs)).unwrap_or_default(),
             kind: refusal.kind,
             message: refusal.message,
         })?;
@@ -124,8 +134,8 @@ fn verify_with(
         name: program.name.clone(),
         kind: program.kind,
         insns: program.insns.clone().into(),
-        maps: maps.into(),
-        facts: findings.seen.iter().map(facts).collect(),
+        maps: maps.specs.into(),
+        facts: findings.seen.iter().zip(&findings.constants).map(facts).collect(),
         functions: findings.functions,
         context_reads: findings.context_reads,
         needs_lane: findings.needs_lane,
@@ -139,12 +149,13 @@ fn verify_with(
 
 fn findings(
     program: &Program,
-    maps: &[MapSpec],
+    maps: Maps<'_>,
     limits: &Limits,
     observer: Option<&Observer>,
 ) -> At<(Findings, u64)> {
-    let ops = decode(program.kind, &program.insns, maps, limits)?;
+    let mut ops = decode(program.kind, &program.insns, maps.specs, limits)?;
     let functions = Functions::of(&ops)?;
+    let constants = fold(&mut ops, &functions, maps);
     let numbers = Numbers::of(program.kind, &ops, &functions);
     let (has_merged, reads_unwritten, followed) = (Cell::new(false), Cell::new(false), Cell::new(0));
     let input = Input {
@@ -152,7 +163,7 @@ fn findings(
         ops: &ops,
         functions: &functions,
         numbers: &numbers,
-        maps,
+        maps: maps.specs,
         limits,
         observer,
         zeroes_frames: false,
@@ -162,13 +173,13 @@ fn findings(
     };
     let strict = judged(input);
     if strict.is_ok() || !reads_unwritten.get() || !limits.allow_unwritten_stack {
-        return Ok((strict?, followed.get()));
+        return Ok((Findings { constants, ..strict? }, followed.get()));
     }
     has_merged.set(false);
     let zeroed = judged(Input { zeroes_frames: true, ..input });
     // What else is wrong with it is the better message.
     let findings = if is_too_big(&zeroed) { strict } else { zeroed }?;
-    Ok((findings, followed.get()))
+    Ok((Findings { constants, ..findings }, followed.get()))
 }
 
 /// With the precision that the program needs: the verdict of the first run that accepts, else that of the run that
@@ -214,7 +225,7 @@ fn is_too_big(result: &At<Findings>) -> bool {
     result.as_ref().is_err_and(|(_, refusal)| refusal.kind == RejectionKind::TooBig)
 }
 
-fn facts(seen: &Seen) -> InsnFacts {
+fn facts((seen, constant): (&Seen, &Option<u64>)) -> InsnFacts {
     let branch = match (seen.jumped, seen.fell_through) {
         (true, false) => Some(true),
         (false, true) => Some(false),
@@ -222,6 +233,7 @@ fn facts(seen: &Seen) -> InsnFacts {
     };
     InsnFacts {
         reachable: seen.reached,
+        constant: *constant,
         branch,
         constant_key: seen.constant_key.always().flatten(),
         map_index: seen.map_index.always(),

@@ -9,7 +9,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use crate::claims::Claim;
-use crate::state::{Byte, Slot, State, Value};
+use crate::slot::{Byte, Slot};
+use crate::state::{State, Value};
 
 /// Different values of a place that are told apart.
 const VALUES_MAX: usize = 4;
@@ -129,6 +130,13 @@ fn slot_words(slot: Slot, describe: impl Fn(Value) -> String) -> Option<String> 
     match slot {
         Slot::Spilled(value) => Some(describe(value)),
         Slot::Bytes(bytes) if bytes == [Byte::Uninit; 8] => None,
+        Slot::Halves(_) => {
+            let word = |first| match slot.load(first, 4) {
+                Ok(number) => describe(number),
+                Err(_) => "--".to_owned(),
+            };
+            Some(format!("halves {} and {}", word(0), word(4)))
+        }
         Slot::Bytes(bytes) => {
             let word = |byte: &Byte| match byte {
                 Byte::Uninit => "--".to_owned(),

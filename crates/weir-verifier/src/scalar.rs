@@ -1,11 +1,13 @@
-//! What is known of a number in a register: bounds without sign, bounds with sign, and known bits.
+//! What is known of a number in a register: bounds without sign, bounds with sign, known bits, and bounds of the low half.
 //!
-//! A [`Scalar`] stands for the set of all 64-bit numbers that satisfy the three at once. Every operation's
+//! A [`Scalar`] stands for the set of all 64-bit numbers that satisfy them all at once. Every operation's
 //! result holds every number that the operation can give; how narrow it is, is a matter of which programs
-//! are accepted, never of safety. Bounds of the 32-bit half are derived when asked for ([`Scalar::low`]).
+//! are accepted, never of safety. Bounds of the low half are kept only where they say more than the rest
+//! ([`Scalar::half`] has them all), which is seldom: comparisons of 32 bits teach them.
 
 use std::fmt;
 
+use crate::half::Half;
 use crate::tnum::{Tnum, ones};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,14 +17,23 @@ pub(crate) struct Scalar {
     pub(crate) smin: i64,
     pub(crate) smax: i64,
     pub(crate) bits: Tnum,
+    /// Of the low 32 bits; [`Half::ANY`] where the others say as much.
+    pub(crate) more: Half,
 }
 
 impl Scalar {
-    pub(crate) const UNKNOWN: Scalar =
-        Scalar { min: 0, max: u64::MAX, smin: i64::MIN, smax: i64::MAX, bits: Tnum::UNKNOWN };
+    pub(crate) const UNKNOWN: Scalar = Scalar {
+        min: 0,
+        max: u64::MAX,
+        smin: i64::MIN,
+        smax: i64::MAX,
+        bits: Tnum::UNKNOWN,
+        more: Half::ANY,
+    };
 
     pub(crate) fn constant(value: u64) -> Scalar {
-        Scalar { min: value, max: value, smin: value as i64, smax: value as i64, bits: Tnum::constant(value) }
+        let (smin, smax) = (value as i64, value as i64);
+        Scalar { min: value, max: value, smin, smax, bits: Tnum::constant(value), more: Half::ANY }
     }
 
     /// All of `min..=max`.
@@ -50,6 +61,7 @@ impl Scalar {
             && self.smin <= signed
             && signed <= self.smax
             && self.bits.has(number)
+            && self.more.has(number as u32)
     }
 
     /// Every number of `other` is in `self`.
@@ -59,24 +71,58 @@ impl Scalar {
             && self.smin <= other.smin
             && self.smax >= other.smax
             && self.bits.contains(other.bits)
+            && (self.more == Half::ANY || self.more.contains(other.half()))
     }
 
     pub(crate) fn intersect(self, other: Scalar) -> Option<Scalar> {
         let bits = self.bits.intersect(other.bits)?;
         let (min, max) = (self.min.max(other.min), self.max.min(other.max));
         let (smin, smax) = (self.smin.max(other.smin), self.smax.min(other.smax));
-        Scalar { min, max, smin, smax, bits }.tightened()
+        Scalar { min, max, smin, smax, bits, more: self.more.intersect(other.more)? }.tightened()
     }
 
     /// A scalar that holds both.
     pub(crate) fn join(self, other: Scalar) -> Scalar {
-        Scalar {
+        let both = Scalar {
             min: self.min.min(other.min),
             max: self.max.max(other.max),
             smin: self.smin.min(other.smin),
             smax: self.smax.max(other.smax),
             bits: self.bits.join(other.bits),
+            more: Half::ANY,
+        };
+        if self.more == Half::ANY && other.more == Half::ANY {
+            return both;
         }
+        both.and_more(self.half().join(other.half()))
+    }
+
+    /// What is known of the low 32 bits.
+    pub(crate) fn half(self) -> Half {
+        self.more.intersect(self.half_of_the_rest()).unwrap_or(self.more)
+    }
+
+    /// The same, by what is not kept of them alone.
+    fn half_of_the_rest(self) -> Half {
+        let mut half = Half::of_bits(self.bits.value as u32, self.bits.mask as u32);
+        if self.min >> 32 == self.max >> 32 {
+            (half.min, half.max) = (half.min.max(self.min as u32), half.max.min(self.max as u32));
+        }
+        if let (Ok(smin), Ok(smax)) = (i32::try_from(self.smin), i32::try_from(self.smax)) {
+            (half.smin, half.smax) = (half.smin.max(smin), half.smax.min(smax));
+        }
+        half.tightened().unwrap_or(half)
+    }
+
+    /// Bounds of the low half are kept that the rest does not say.
+    pub(crate) fn knows_more_of_half(self) -> bool {
+        self.more != Half::ANY
+    }
+
+    /// With bounds of the low half that hold of every member.
+    fn and_more(self, half: Half) -> Scalar {
+        let more = if half.contains(self.half_of_the_rest()) { Half::ANY } else { half };
+        Scalar { more, ..self }
     }
 
     /// A scalar that holds both, where what `other` adds goes on to the next of a few ends: whoever widens again and
@@ -102,7 +148,8 @@ impl Scalar {
             let mask = end_above(both.bits.mask) & !ones(both.bits.mask.trailing_zeros());
             Tnum { value: both.bits.value & !mask, mask }
         };
-        Scalar { min, max, smin, smax, bits }.tightened_or_unknown()
+        let more = if self.more.contains(other.half()) { self.more } else { Half::ANY };
+        Scalar { min, max, smin, smax, bits, more }.tightened_or_unknown()
     }
 
     /// The low `bits` (8, 16, 32 or 64) bits, zeros above.
@@ -113,7 +160,14 @@ impl Scalar {
         if self == Scalar::UNKNOWN {
             // As what follows would find; every load of data comes here.
             let max = ones(bits);
-            return Scalar { min: 0, max, smin: 0, smax: max as i64, bits: Tnum { value: 0, mask: max } };
+            let bits = Tnum { value: 0, mask: max };
+            return Scalar { min: 0, max, smin: 0, smax: max as i64, bits, more: Half::ANY };
+        }
+        if bits == 32 {
+            let half = self.half();
+            let (min, max) = (half.min.into(), half.max.into());
+            let low = Scalar { min, max, bits: self.bits.low(32), more: half, ..Scalar::UNKNOWN };
+            return low.tightened_or_unknown();
         }
         // The bounds survive where everything above the low bits is the same at both ends.
         let upper_is_fixed = bits < 64 && self.min >> bits == self.max >> bits;
@@ -128,6 +182,12 @@ impl Scalar {
         if bits == 64 || self.smin >= -half && self.smax < half {
             return self;
         }
+        let spread = self.bits.lsh(64 - bits).arsh(64 - bits);
+        if bits == 32 {
+            let Half { smin, smax, .. } = self.half();
+            let (smin, smax) = (smin.into(), smax.into());
+            return Scalar { smin, smax, bits: spread, ..Scalar::UNKNOWN }.tightened_or_unknown();
+        }
         let low = self.low(bits);
         let sign = 1u64 << (bits - 1);
         let (smin, smax) = if low.max < sign {
@@ -137,23 +197,21 @@ impl Scalar {
         } else {
             (-half, half - 1)
         };
-        let spread = self.bits.lsh(64 - bits).arsh(64 - bits);
         Scalar { smin, smax, bits: spread, ..Scalar::UNKNOWN }.tightened_or_unknown()
     }
 
-    /// This number, once its low half is known to be in `half` (zero-extended). None where it cannot be.
-    pub(crate) fn with_low_half(self, half: Scalar) -> Option<Scalar> {
-        let upper = self.bits.rsh(32).lsh(32);
-        let bits = Tnum { value: upper.value | half.bits.value, mask: upper.mask | half.bits.mask };
-        let mut known = Scalar { bits, ..Scalar::UNKNOWN };
-        if self.min >> 32 == self.max >> 32 {
-            let above = self.min & !ones(32);
-            (known.min, known.max) = (above | half.min, above | half.max);
-        } else if self.smin >= i32::MIN.into() && self.smax <= i32::MAX.into() {
-            let signed = half.sign_extended(32);
-            (known.smin, known.smax) = (signed.smin, signed.smax);
-        }
-        self.intersect(known)
+    /// This number, once its low half is known to be that of a number in `other`. None where it cannot be.
+    pub(crate) fn with_low_half(self, other: Scalar) -> Option<Scalar> {
+        let (upper, low) = (self.bits.rsh(32).lsh(32), other.bits.low(32));
+        let bits =
+            self.bits.intersect(Tnum { value: upper.value | low.value, mask: upper.mask | low.mask })?;
+        Scalar { bits, more: self.half().intersect(other.half())?, ..self }.tightened()
+    }
+
+    /// With bounds of the low half that are known from elsewhere to hold of every member.
+    pub(crate) fn with_half(self, half: Half) -> Scalar {
+        let more = self.more.intersect(half).unwrap_or(self.more);
+        Scalar { more, ..self }.tightened_or_unknown()
     }
 
     /// The same set, each of the three told what the others know. None: the set is empty.
@@ -161,16 +219,37 @@ impl Scalar {
         // Twice, because the bits that the bounds fix may narrow the other bounds; not again where nothing changed.
         for _ in 0..2 {
             let before = self;
+            if self.more != Half::ANY {
+                self = self.bounded_by_half()?;
+            }
             self = self.bounded_by_bits().bounded_by_each_other()?;
             if self.min > self.max || self.smin > self.smax {
                 return None;
             }
             self.bits = self.bits.intersect(Tnum::range(self.min, self.max))?;
             if self == before {
-                break;
+                return Some(self);
             }
         }
-        Some(self)
+        // The bits were narrowed last.
+        let Tnum { value, mask } = self.bits;
+        (value <= self.max && value | mask >= self.min).then_some(self)
+    }
+
+    /// Where the upper half is known the low half's bounds are the number's; what they say beyond stays.
+    fn bounded_by_half(mut self) -> Option<Scalar> {
+        if self.min > self.max || self.smin > self.smax {
+            return None;
+        }
+        let half = self.more.intersect(self.half_of_the_rest())?;
+        if self.min >> 32 == self.max >> 32 {
+            let above = self.min & !ones(32);
+            (self.min, self.max) = (above | u64::from(half.min), above | u64::from(half.max));
+        }
+        if self.smin >= i32::MIN.into() && self.smax <= i32::MAX.into() {
+            (self.smin, self.smax) = (half.smin.into(), half.smax.into());
+        }
+        Some(self.and_more(half))
     }
 
     fn tightened_or_unknown(self) -> Scalar {
@@ -245,6 +324,9 @@ impl fmt::Display for Scalar {
         if self.bits != Tnum::range(self.min, self.max) {
             write!(out, " with bits {value:#x} of {:#x}", !mask)?;
         }
+        if self.more != Half::ANY {
+            write!(out, ", the low half {}", self.more)?;
+        }
         Ok(())
     }
 }
@@ -269,13 +351,21 @@ pub(crate) mod tests {
         }
     }
 
+    /// What all of them have in common in their low halves.
+    fn half_of(members: &[u64]) -> Half {
+        let halves = members.iter().map(|member| Half::of_bits(*member as u32, 0));
+        halves.reduce(Half::join).expect("not empty")
+    }
+
     /// A scalar and some of its members.
     pub(crate) fn sample(seed: &mut u64) -> (Scalar, Vec<u64>) {
         let members: Vec<u64> = (0..1 + random(seed) % 4).map(|_| number(seed)).collect();
         let hull =
             members.iter().map(|member| Scalar::constant(*member)).reduce(Scalar::join).expect("not empty");
         // Sometimes less is known than the hull, and in an inconsistent way.
-        let hull = match random(seed) % 6 {
+        let hull = if random(seed).is_multiple_of(3) { hull } else { hull.and_more(half_of(&members)) };
+        let hull = match random(seed) % 7 {
+            6 => Scalar { bits: Tnum::UNKNOWN, min: 0, max: u64::MAX, smin: i64::MIN, ..hull },
             0 => Scalar { bits: Tnum::UNKNOWN, ..hull },
             1 => Scalar { min: 0, max: u64::MAX, ..hull },
             2 => Scalar { smin: i64::MIN, smax: i64::MAX, ..hull },
@@ -296,6 +386,7 @@ pub(crate) mod tests {
         let nearest = |members: &[u64]| {
             members.iter().map(|member| Scalar::constant(*member)).reduce(Scalar::join).expect("not empty")
         };
+        let nearest = |members: &[u64]| nearest(members).and_more(half_of(members));
         (1..1u32 << points.len()).map(members).map(|members| (nearest(&members), members)).collect()
     }
 

@@ -6,9 +6,10 @@
 use std::rc::Rc;
 
 use crate::limits::POINTER_OFFSET_MAX;
-use crate::places::{FramePlaces, WHOLE_FRAME, register_place, slot_of};
+use crate::links::{Links, Spot};
+use crate::places::{FramePlaces, WHOLE_FRAME, register_place, slot_of, stack_places};
 use crate::scalar::Scalar;
-use crate::tnum::Tnum;
+use crate::slot::{Byte, Slot, bits_of};
 use weir_ebpf::ProgramKind;
 
 /// What a register or an 8-byte stack slot holds.
@@ -68,21 +69,6 @@ pub(crate) enum Value {
         size: u32,
         id: u32,
     },
-}
-
-/// 8 bytes of stack.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Slot {
-    /// An 8-byte store, as it was stored.
-    Spilled(Value),
-    Bytes([Byte; 8]),
-}
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Byte {
-    Uninit,
-    Unknown,
-    Known(u8),
 }
 
 /// A place in the stack of one frame.
@@ -197,6 +183,7 @@ pub(crate) struct State {
     /// What a byte of stack is that was never written: a number, if engines zero frames. The same for all states of a
     /// run.
     unwritten: Byte,
+    pub(crate) links: Links,
 }
 
 impl State {
@@ -220,6 +207,7 @@ impl State {
             records: Vec::new(),
             rounds: None,
             unwritten,
+            links: Links::default(),
         }
     }
 
@@ -254,7 +242,14 @@ impl State {
     /// The end of a function: r0 stays but after a round, and the caller goes on where this says. None where nobody
     /// waits.
     pub(crate) fn leave(&mut self) -> Option<Return> {
+        let ended = self.depth();
         let Caller { kept, stack, at, rounds, .. } = self.callers.pop()?;
+        let result = self.links.of(ended, Spot::Register(0));
+        self.links.cut(ended - 1, |spot| matches!(spot, Spot::Register(..=5)));
+        if let Some(link) = result.filter(|_| rounds.is_none()) {
+            self.links.set(ended - 1, Spot::Register(0), link);
+        }
+        self.links.cut(ended, |_| true);
         self.registers[1..10].copy_from_slice(&kept);
         self.registers[10] = Value::Stack(StackAt { frame: self.callers.len() as u8, off: 0 });
         self.stack = stack;
@@ -316,51 +311,75 @@ impl State {
         }
     }
 
-    /// What a load of `bytes` (1, 2, 4 or 8, aligned, inside the stack) gives. Err: what is wrong.
-    pub(crate) fn stack_load(&self, at: StackAt, bytes: u32) -> Result<Value, &'static str> {
-        let first = at.off.rem_euclid(8) as u32;
-        match self.slot(at.frame.into(), slot_of(at.off)) {
-            Slot::Spilled(value) if bytes == 8 => Ok(value),
-            Slot::Spilled(Value::Scalar(scalar)) => {
-                let eight = Scalar::constant(u64::from(8 * first));
-                let shifted = crate::alu::apply(weir_ebpf::insn::alu::RSH, 0, true, scalar, eight);
-                Ok(Value::Scalar(shifted.low(8 * bytes)))
-            }
-            Slot::Spilled(_) => Err("part of a pointer that was stored there"),
-            Slot::Bytes(all) => {
-                let read = &all[first as usize..(first + bytes) as usize];
-                let bits = bits_of(read).ok_or("bytes that were never written")?;
-                Ok(Value::Scalar(Scalar::from_bits(bits)))
+    /// Writes a register of the innermost frame.
+    pub(crate) fn set_register(&mut self, register: u8, value: Value) {
+        self.registers[usize::from(register)] = value;
+        self.links.cut(self.depth(), |spot| spot == Spot::Register(register));
+    }
+
+    /// The number at this place, if it is one.
+    pub(crate) fn number_at(&self, frame: usize, spot: Spot) -> Option<Scalar> {
+        let value = match spot {
+            Spot::Register(register) => match self.callers.get(frame) {
+                None => self.registers[usize::from(register)],
+                Some(caller) => *caller.kept.get(usize::from(register).checked_sub(1)?)?,
+            },
+            Spot::Slot(slot) => self.slot(frame, slot.into()).load(0, 8).ok()?,
+            Spot::Half { slot, high } => self.slot(frame, slot.into()).load(4 * u32::from(high), 4).ok()?,
+        };
+        if let Value::Scalar(number) = value { Some(number) } else { None }
+    }
+
+    /// More is known of the number there; its links stay.
+    pub(crate) fn narrow(&mut self, frame: usize, spot: Spot, number: Scalar) {
+        let value = Value::Scalar(number);
+        match spot {
+            Spot::Register(register) => match self.callers.get_mut(frame) {
+                None => self.registers[usize::from(register)] = value,
+                Some(caller) => caller.kept[usize::from(register) - 1] = value,
+            },
+            Spot::Slot(slot) => *self.slot_mut(frame, slot.into()) = Slot::Spilled(value),
+            Spot::Half { slot, high } => {
+                let slot = self.slot_mut(frame, slot.into());
+                *slot = slot.with(4 * u32::from(high), 4, number);
             }
         }
+    }
+
+    /// What a load of `bytes` (1, 2, 4 or 8, aligned, inside the stack) gives. Err: what is wrong.
+    pub(crate) fn stack_load(&self, at: StackAt, bytes: u32) -> Result<Value, &'static str> {
+        self.slot(at.frame.into(), slot_of(at.off)).load(at.off.rem_euclid(8) as u32, bytes)
     }
 
     /// Stores `value` of `bytes` (1, 2, 4 or 8, aligned, inside the stack).
     pub(crate) fn stack_store(&mut self, at: StackAt, bytes: u32, value: Value) {
         let StackAt { frame, off } = at;
-        if bytes == 8 {
-            *self.slot_mut(frame.into(), slot_of(off)) = Slot::Spilled(value);
-            return;
-        }
-        let scalar = match value {
-            Value::Scalar(scalar) => scalar,
+        let (frame, slot) = (usize::from(frame), slot_of(off));
+        let first = off.rem_euclid(8) as u32;
+        self.links.cut(frame, |spot| match spot {
+            Spot::Slot(other) => usize::from(other) == slot,
+            Spot::Half { slot: other, high } => {
+                usize::from(other) == slot && (bytes == 8 || high == (first >= 4))
+            }
+            Spot::Register(_) => false,
+        });
+        let into = self.slot_mut(frame, slot);
+        *into = match value {
+            _ if bytes == 8 => Slot::Spilled(value),
+            Value::Scalar(number) => into.with(first, bytes, number),
             // SANITY: the caller stores pointers as 8 bytes only; anything else is as good as unknown.
-            _ => Scalar::UNKNOWN,
+            _ => into.with(first, bytes, Scalar::UNKNOWN),
         };
-        let first = off.rem_euclid(8) as usize;
-        let slot = self.slot_mut(frame.into(), slot_of(off));
-        let mut all = bytes_of(*slot);
-        for (index, byte) in all[first..first + bytes as usize].iter_mut().enumerate() {
-            *byte = byte_of(scalar, index as u32);
-        }
-        *slot = Slot::Bytes(all);
     }
 
     /// Forgets what the `bytes` from `from` on held: they are initialised if `certain`, else as before.
     pub(crate) fn stack_overwrite(&mut self, from: StackAt, bytes: i64, certain: bool) {
+        let slots = stack_places(from.off, bytes);
+        self.links
+            .cut(from.frame.into(), |spot| !matches!(spot, Spot::Register(_)) && spot.place() & slots != 0);
         for at in from.off..from.off + bytes {
             let slot = self.slot_mut(from.frame.into(), slot_of(at));
-            let mut all = bytes_of(*slot);
+            let mut all = slot.bytes();
             let byte = &mut all[at.rem_euclid(8) as usize];
             if certain || *byte != Byte::Uninit {
                 *byte = Byte::Unknown;
@@ -371,7 +390,7 @@ impl State {
 
     /// Offset of the first of `bytes` bytes from `from` on that may not be read as a number.
     pub(crate) fn stack_unreadable(&self, from: StackAt, bytes: i64) -> Option<i64> {
-        let slot = |at: i64| bytes_of(self.slot(from.frame.into(), slot_of(at)));
+        let slot = |at: i64| self.slot(from.frame.into(), slot_of(at)).bytes();
         (from.off..from.off + bytes).find(|at| slot(*at)[at.rem_euclid(8) as usize] == Byte::Uninit)
     }
 
@@ -379,7 +398,7 @@ impl State {
     pub(crate) fn stack_unwritten(&self, from: StackAt, bytes: i64) -> Option<i64> {
         let is_unwritten = |at: i64| match self.slot(from.frame.into(), slot_of(at)) {
             Slot::Spilled(value) => value == Value::Uninit,
-            Slot::Bytes(all) => all[at.rem_euclid(8) as usize] == Byte::Uninit,
+            slot => slot.bytes()[at.rem_euclid(8) as usize] == Byte::Uninit,
         };
         (from.off..from.off + bytes).find(|at| is_unwritten(*at))
     }
@@ -391,7 +410,7 @@ impl State {
         let registers = self.registers.iter().chain(kept).map(|value| fingerprint(*value)).chain(calls);
         let slots = (0..=self.depth()).flat_map(|frame| self.stack_of(frame).iter()).map(|slot| match slot {
             Slot::Spilled(value) => fingerprint(*value),
-            Slot::Bytes(all) => all.iter().fold(1, |sum, byte| match byte {
+            slot => slot.bytes().iter().fold(1, |sum, byte| match byte {
                 Byte::Uninit => mixed(sum, 256),
                 Byte::Unknown => mixed(sum, 257),
                 Byte::Known(byte) => mixed(sum, (*byte).into()),
@@ -422,12 +441,18 @@ impl State {
         for frame in 0..=self.depth() {
             for slot in 0..self.stack_of(frame).len().max(other.stack_of(frame).len()) {
                 let mine = self.slot(frame, slot);
-                let slot_joined = join_slots(mine, other.slot(frame, slot), how)?;
+                let slot_joined = match (mine, other.slot(frame, slot)) {
+                    (Slot::Spilled(mine), Slot::Spilled(theirs)) => {
+                        Slot::Spilled(join_values(mine, theirs, how)?)
+                    }
+                    (mine, theirs) => mine.join(theirs, how),
+                };
                 if slot_joined != mine {
                     *joined.slot_mut(frame, slot) = slot_joined;
                 }
             }
         }
+        joined.links = self.links.common(self, other);
         Some(joined)
     }
 
@@ -459,6 +484,7 @@ impl State {
             return None;
         }
         let mut merged = self.clone();
+        merged.links = self.links.common(self, old);
         for at in registers() {
             merged.registers[at] = merge_values(old.registers[at], self.registers[at], how);
         }
@@ -483,6 +509,7 @@ impl State {
             return None;
         }
         let mut wider = self.clone();
+        wider.links = self.links.common(self, next);
         let innermost = self.depth();
         for at in (0..10u8).filter(|at| moved & register_place(*at) == 0) {
             let (register, matters) = (usize::from(at), numbers & register_place(at) != 0);
@@ -504,7 +531,7 @@ impl State {
                     (Slot::Spilled(mine), Slot::Spilled(theirs)) => {
                         Slot::Spilled(round_values(mine, theirs, matters))
                     }
-                    _ => join_slots(mine, theirs, Join::Round)?,
+                    _ => mine.join(theirs, Join::Round),
                 };
                 if both != mine {
                     *wider.slot_mut(frame, slot) = both;
@@ -516,6 +543,9 @@ impl State {
 
     /// Puts `value` in a slot of the innermost frame.
     pub(crate) fn spill(&mut self, slot: usize, value: Value) {
+        self.links.cut(self.depth(), |spot| {
+            matches!(spot, Spot::Slot(other) | Spot::Half { slot: other, .. } if usize::from(other) == slot)
+        });
         *self.slot_mut(self.depth(), slot) = Slot::Spilled(value);
     }
 
@@ -543,7 +573,7 @@ impl State {
 
 fn fingerprint(value: Value) -> u64 {
     let number = |kind: u64, scalar: Scalar| {
-        let Scalar { min, max, smin, smax, bits } = scalar;
+        let Scalar { min, max, smin, smax, bits, .. } = scalar;
         [min, max, smin as u64, smax as u64, bits.value, bits.mask].into_iter().fold(kind, mixed)
     };
     match value {
@@ -664,58 +694,14 @@ pub(crate) fn is_near(offset: Scalar) -> bool {
     offset.smin >= -POINTER_OFFSET_MAX && offset.smax <= POINTER_OFFSET_MAX
 }
 
-fn join_slots(mine: Slot, theirs: Slot, how: Join) -> Option<Slot> {
-    match (mine, theirs) {
-        _ if mine == theirs => Some(mine),
-        (Slot::Spilled(mine), Slot::Spilled(theirs)) => join_values(mine, theirs, how).map(Slot::Spilled),
-        _ => {
-            let mut all = bytes_of(mine);
-            for (byte, theirs) in all.iter_mut().zip(bytes_of(theirs)) {
-                *byte = match (*byte, theirs) {
-                    (Byte::Uninit, _) | (_, Byte::Uninit) => Byte::Uninit,
-                    (mine, theirs) if mine == theirs => mine,
-                    _ => Byte::Unknown,
-                };
-            }
-            Some(Slot::Bytes(all))
-        }
-    }
-}
-
-/// A slot byte by byte; the bytes of a pointer are unreadable.
-fn bytes_of(slot: Slot) -> [Byte; 8] {
-    match slot {
-        Slot::Bytes(all) => all,
-        Slot::Spilled(Value::Scalar(scalar)) => std::array::from_fn(|index| byte_of(scalar, index as u32)),
-        Slot::Spilled(_) => [Byte::Uninit; 8],
-    }
-}
-
-/// Byte `index` of a number, from the least.
-fn byte_of(scalar: Scalar, index: u32) -> Byte {
-    let byte = scalar.bits.rsh(8 * index).low(8);
-    if byte.mask == 0 { Byte::Known(byte.value as u8) } else { Byte::Unknown }
-}
-
-/// The number in little-endian `bytes`; None where one is unreadable.
-fn bits_of(bytes: &[Byte]) -> Option<Tnum> {
-    bytes.iter().rev().try_fold(Tnum::constant(0), |bits, byte| {
-        let above = bits.lsh(8);
-        match byte {
-            Byte::Uninit => None,
-            Byte::Unknown => Some(Tnum { value: above.value, mask: above.mask | 0xff }),
-            Byte::Known(byte) => Some(Tnum { value: above.value | u64::from(*byte), mask: above.mask }),
-        }
-    })
-}
-
 /// Everything in `new` is in `old`, looking only at the `places` of each frame, and in the innermost one only at the
-/// `numbers` that matter: others may be any.
+/// `numbers` that matter: others may be any. `links`: places whose links with each other matter.
 pub(crate) fn covers(
     old: &State,
     new: &State,
     places: impl Fn(usize) -> FramePlaces,
     numbers: FramePlaces,
+    links: impl Fn(usize) -> FramePlaces,
 ) -> bool {
     let mut ids = Ids::default();
     if old.records.len() != new.records.len() || !old.same_callers(new) || !old.has_no_more_rounds(new) {
@@ -739,6 +725,8 @@ pub(crate) fn covers(
     }
     let numbers_of = |frame| if frame == old.depth() { numbers } else { WHOLE_FRAME };
     (0..=old.depth()).all(|frame| covers_stack(old, new, frame, places(frame), numbers_of(frame), &mut ids))
+        && (old.links.is_empty()
+            || old.links.cover(new, |frame| links(frame) & places(frame) & numbers_of(frame)))
         && old.callers.iter().zip(&new.callers).all(|pair| covers_records(old, new, pair, &ids))
 }
 
@@ -788,7 +776,7 @@ fn covers_bytes(old: Slot, new: Slot) -> bool {
         return false;
     }
     let readable = |byte: Byte| byte != Byte::Uninit;
-    bytes_of(old).into_iter().zip(bytes_of(new)).all(|(old, new)| !readable(old) || readable(new))
+    old.bytes().into_iter().zip(new.bytes()).all(|(old, new)| !readable(old) || readable(new))
 }
 
 fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
@@ -845,16 +833,12 @@ fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
 fn covers_slot(old: Slot, new: Slot, ids: &mut Ids) -> bool {
     match (old, new) {
         (Slot::Spilled(old), Slot::Spilled(new)) => covers_value(old, new, ids),
-        (Slot::Spilled(Value::Scalar(old)), Slot::Bytes(new)) => {
-            bits_of(&new).is_some_and(|bits| old.contains(Scalar::from_bits(bits)))
+        (Slot::Spilled(Value::Scalar(old)), new) => {
+            bits_of(&new.bytes()).is_some_and(|bits| old.contains(Scalar::from_bits(bits)))
         }
         (Slot::Spilled(Value::Uninit), _) => true,
-        (Slot::Spilled(_), Slot::Bytes(_)) => false,
-        (Slot::Bytes(old), new) => old.into_iter().zip(bytes_of(new)).all(|pair| match pair {
-            (Byte::Uninit, _) => true,
-            (Byte::Unknown, new) => new != Byte::Uninit,
-            (Byte::Known(_), _) => pair.0 == pair.1,
-        }),
+        (Slot::Spilled(_), _) => false,
+        _ => old.covers_bytes_of(new),
     }
 }
 

@@ -7,12 +7,13 @@ use crate::alu::{apply, byte_order};
 use crate::compare::{Outcome, compare};
 use crate::decode::{Op, Operand};
 use crate::explore::{Next, Path, Walk};
+use crate::links::{self, Learned, Link, Spot};
 use crate::memory::{Access, Place};
 use crate::packet::{describe_packet, in_packet, loaded, packet_bounds};
-use crate::places::register_place;
+use crate::places::{register_place, slot_of};
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
-use crate::state::{State, Value};
+use crate::state::{StackAt, State, Value};
 
 impl Walk<'_> {
     /// Does the instruction at `path.at`.
@@ -21,14 +22,17 @@ impl Walk<'_> {
         match self.ops[path.at] {
             Op::Arithmetic { operation, off, wide, dst, src } => {
                 let value = self.arithmetic(path, operation, off, wide, dst, src)?;
+                let link = self.link_after(path, operation, off, wide, dst, src);
                 write(path, dst, value);
+                link_register(path, dst, link);
             }
             Op::ByteOrder { dst, bits, swap } => {
                 let number = self.number(path, dst)?;
                 write(path, dst, Value::Scalar(byte_order(number, bits, swap)));
             }
             Op::Load { dst, base, off, bytes, sign_extend } => {
-                let value = self.load(path, base, off, bytes, Access::Load)?;
+                let (value, from) = self.load(path, base, off, bytes, Access::Load)?;
+                let link = from.and_then(|from| self.link_of_stack(path, from, bytes, sign_extend));
                 let value = match value {
                     Value::Scalar(number) if sign_extend => Value::Scalar(number.sign_extended(8 * bytes)),
                     pointer if sign_extend => {
@@ -37,10 +41,11 @@ impl Walk<'_> {
                     value => value,
                 };
                 write(path, dst, value);
+                link_register(path, dst, link);
             }
             Op::PacketLoad { index, bytes } => self.packet_load(path, index, bytes)?,
             Op::LoadAcquire { dst, base, off, bytes } => {
-                let value = self.load(path, base, off, bytes, Access::Acquire)?;
+                let (value, _) = self.load(path, base, off, bytes, Access::Acquire)?;
                 write(path, dst, value);
             }
             Op::Store { base, off, bytes, value } => {
@@ -116,6 +121,7 @@ impl Walk<'_> {
         dst: u8,
         src: Operand,
     ) -> Result<Value, Refusal> {
+        let register = src.register();
         let src = self.operand(path, src)?;
         if operation == alu::MOV {
             return match src {
@@ -125,8 +131,17 @@ impl Walk<'_> {
             };
         }
         match (self.value(path, dst)?, src) {
-            (Value::Scalar(dst), Value::Scalar(src)) => {
-                Ok(Value::Scalar(apply(operation, off, wide, dst, src)))
+            (Value::Scalar(number), Value::Scalar(by)) => {
+                if let (alu::SUB, Some(by)) = (operation, register)
+                    && let Some(distance) = path.state.distance(dst, by, wide)
+                {
+                    self.rests_on_link(path, path.state.depth(), register_place(dst) | register_place(by));
+                    return Ok(Value::Scalar(Scalar::constant(distance)));
+                }
+                if operation == alu::XOR && register == Some(dst) {
+                    return Ok(Value::Scalar(Scalar::constant(0)));
+                }
+                Ok(Value::Scalar(apply(operation, off, wide, number, by)))
             }
             (pointer, Value::Scalar(by)) if wide && matches!(operation, alu::ADD | alu::SUB) => {
                 self.moved(pointer, by, operation == alu::SUB)
@@ -136,9 +151,9 @@ impl Walk<'_> {
                 Ok(Value::Scalar(if wide { Scalar::UNKNOWN } else { Scalar::UNKNOWN.low(32) }))
             }
             (from, to) => {
-                let is_difference = wide && operation == alu::SUB;
+                let is_difference = operation == alu::SUB;
                 if let Some(difference) = is_difference.then(|| self.difference(from, to)).flatten() {
-                    return Ok(Value::Scalar(difference));
+                    return Ok(Value::Scalar(difference.low(if wide { 64 } else { 32 })));
                 }
                 let pointer = if matches!(from, Value::Scalar(_)) { to } else { from };
                 let pointer = self.describe(pointer);
@@ -147,7 +162,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `access`: a load, or one that acquires.
+    /// `access`: a load, or one that acquires. With the place in a stack that was read.
     fn load(
         &mut self,
         path: &Path,
@@ -155,20 +170,21 @@ impl Walk<'_> {
         off: i16,
         bytes: u32,
         access: Access,
-    ) -> Result<Value, Refusal> {
-        match self.access(path, base, off, bytes, access)? {
-            Place::Stack(at) => self.load_stack(path, at, bytes),
-            Place::StackSpan(span) => self.load_span(path, span, bytes),
+    ) -> Result<(Value, Option<StackAt>), Refusal> {
+        let value = match self.access(path, base, off, bytes, access)? {
+            Place::Stack(at) => return Ok((self.load_stack(path, at, bytes)?, Some(at))),
+            Place::StackSpan(span) => self.load_span(path, span, bytes)?,
             Place::Context(off) => {
                 self.context_reads |= 1 << (off / 8);
-                Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes)))
+                Value::Scalar(Scalar::UNKNOWN.low(8 * bytes))
             }
             Place::Field(meaning, at, places) => {
                 self.context_reads |= Field::slots(at, places);
-                Ok(loaded(meaning, bytes))
+                loaded(meaning, bytes)
             }
-            Place::Object => Ok(Value::Scalar(Scalar::UNKNOWN.low(8 * bytes))),
-        }
+            Place::Object => Value::Scalar(Scalar::UNKNOWN.low(8 * bytes)),
+        };
+        Ok((value, None))
     }
 
     /// `access`: a store, or one that releases.
@@ -181,10 +197,18 @@ impl Walk<'_> {
         value: Operand,
         access: Access,
     ) -> Result<(), Refusal> {
+        let from = value;
         let value = self.operand(path, value)?;
         let place = self.access(path, base, off, bytes, access)?;
         match (place, value) {
-            (Place::Stack(at), Value::Scalar(_)) => self.store_stack(path, at, bytes, value),
+            (Place::Stack(at), Value::Scalar(number)) => {
+                let link = self.link_spilled(path, from, number, at, bytes);
+                self.store_stack(path, at, bytes, value)?;
+                if let Some((spot, link)) = link {
+                    path.state.links.set(at.frame.into(), spot, link);
+                }
+                Ok(())
+            }
             (Place::Stack(at), _) if bytes == 8 => self.store_stack(path, at, bytes, value),
             (Place::StackSpan(span), Value::Scalar(_)) => {
                 self.store_span(path, span, bytes);
@@ -249,6 +273,16 @@ impl Walk<'_> {
         target: usize,
     ) -> Result<Next, Refusal> {
         let (left, right) = (self.value(path, dst)?, self.operand(path, src)?);
+        if let Some(same) = self.compare_same(path, operation, wide, dst, src, left) {
+            let (jumps, falls) = same;
+            return Ok(self.numbers_branch(path, dst, src, target, jumps, falls));
+        }
+        if let (false, true, Some(holds)) =
+            (matches!(left, Value::Scalar(_)), src.register() == Some(dst), of_same(operation))
+        {
+            self.seen[path.at].goes(holds, !holds);
+            return Ok(Next::To(if holds { target } else { path.at + 1 }));
+        }
         let (jumps, falls) = match (left, right) {
             (Value::Scalar(left), Value::Scalar(right)) => {
                 let (jumps, falls) = compare(operation, wide, left, right);
@@ -302,8 +336,8 @@ impl Walk<'_> {
         })
     }
 
-    /// A branch on numbers: what it teaches of its operands is noted in the state at hand, and in a copy only where
-    /// both ways are open.
+    /// A branch on numbers: what it teaches of its operands, and of what is linked with them, is noted in the state at
+    /// hand, and in a copy only where both ways are open.
     fn numbers_branch(
         &mut self,
         path: &mut Path,
@@ -313,26 +347,153 @@ impl Walk<'_> {
         jumps: Outcome,
         falls: Outcome,
     ) -> Next {
+        let mut way = |outcome: Outcome| {
+            let (left, right) = outcome?;
+            let others = self.learned(path, [(Some(dst), left), (src.register(), right)]);
+            Some(Way { dst, left, src, right, others })
+        };
+        let (jumps, falls) = (way(jumps), way(falls));
         self.seen[path.at].goes(jumps.is_some(), falls.is_some());
         match (jumps, falls) {
             (Some(jumps), Some(falls)) => {
                 let mut waiting = Box::new(path.clone());
                 waiting.at = target;
-                set_operands(&mut waiting.state, dst, src, jumps);
-                set_operands(&mut path.state, dst, src, falls);
+                jumps.go(&mut waiting.state);
+                falls.go(&mut path.state);
                 Next::Both(path.at + 1, waiting)
             }
             (Some(jumps), None) => {
-                set_operands(&mut path.state, dst, src, jumps);
+                jumps.go(&mut path.state);
                 Next::To(target)
             }
             (None, Some(falls)) => {
-                set_operands(&mut path.state, dst, src, falls);
+                falls.go(&mut path.state);
                 Next::To(path.at + 1)
             }
             // No number can be here: the path itself cannot be gone.
             (None, None) => Next::End,
         }
+    }
+
+    /// A comparison of a value with itself, or with a copy of it: decided by that alone.
+    fn compare_same(
+        &mut self,
+        path: &Path,
+        operation: u8,
+        wide: bool,
+        dst: u8,
+        src: Operand,
+        left: Value,
+    ) -> Option<(Outcome, Outcome)> {
+        let register = src.register()?;
+        let is_same = path.state.are_same(dst, register)?;
+        let (number, right) = match (left, path.state.registers[usize::from(register)]) {
+            (Value::Scalar(number), Value::Scalar(right)) => (number, right),
+            _ => return None,
+        };
+        let holds = match operation {
+            jmp::JEQ | jmp::JNE if !is_same && wide => operation == jmp::JNE,
+            _ if !is_same => return None,
+            _ => match of_same(operation) {
+                Some(holds) => holds,
+                // Whether it has any bit.
+                None => {
+                    let (some, none) = compare(jmp::JNE, wide, number, Scalar::constant(0));
+                    let both = |outcome: Outcome| outcome.map(|(number, _)| (number, number));
+                    return (dst == register).then(|| (both(some), both(none)));
+                }
+            },
+        };
+        if dst != register {
+            self.rests_on_link(path, path.state.depth(), register_place(dst) | register_place(register));
+        }
+        let way = Some((number, right));
+        Some(if holds { (way, None) } else { (None, way) })
+    }
+
+    /// The link of what the instruction leaves in `dst`, if it is a number that is linked with others.
+    fn link_after(
+        &mut self,
+        path: &mut Path,
+        operation: u8,
+        off: i16,
+        wide: bool,
+        dst: u8,
+        src: Operand,
+    ) -> Option<Link> {
+        let depth = path.state.depth();
+        let number = |register: u8| path.state.number_at(depth, Spot::Register(register));
+        if operation == alu::MOV {
+            let register = src.register()?;
+            let moved = number(register)?;
+            let spot = Spot::Register(register);
+            let is_alone = register == dst && path.state.links.of(depth, spot).is_none();
+            if is_alone || moved.as_constant().is_some() || !matches!((off, wide), (0, _) | (32, true)) {
+                return None;
+            }
+            let link = self.link_of(path, depth, spot);
+            return links::after(link, moved, operation, off, wide, 0);
+        }
+        if path.state.links.is_empty() {
+            return None;
+        }
+        let link = path.state.links.of(depth, Spot::Register(dst))?;
+        let by = match src {
+            Operand::Immediate(_) => self.operand(path, src).ok(),
+            Operand::Register(register) => Some(path.state.registers[usize::from(register)]),
+        };
+        let Some(Value::Scalar(by)) = by else { return None };
+        let after = links::after(link, number(dst)?, operation, off, wide, by.as_constant()?)?;
+        // What is found out of the result may rest on what the number was linked with before.
+        self.rests_on_link(path, depth, register_place(dst));
+        Some(after)
+    }
+
+    /// The link of what is loaded from `at`.
+    fn link_of_stack(&mut self, path: &mut Path, at: StackAt, bytes: u32, sign_extend: bool) -> Option<Link> {
+        let (frame, slot) = (usize::from(at.frame), slot_of(at.off) as u8);
+        let (whole, high) = (Spot::Slot(slot), at.off.rem_euclid(8) >= 4);
+        let half = Spot::Half { slot, high };
+        let is_linked = |spot: Spot| path.state.links.of(frame, spot).is_some();
+        let (spot, wide) = match bytes {
+            8 => (whole, true),
+            // The low half of a number that was stored whole.
+            4 if !high && is_linked(whole) => (whole, false),
+            4 => (half, true),
+            _ => return None,
+        };
+        let number = path.state.number_at(frame, spot)?;
+        if number.as_constant().is_some() {
+            return None;
+        }
+        let link = self.link_of(path, frame, spot);
+        if sign_extend {
+            return links::after(link, number, alu::MOV, 32, true, 0);
+        }
+        links::after(link, number, alu::MOV, 0, wide, 0)
+    }
+
+    /// The link of what is about to be stored at `at`, and what it is there.
+    fn link_spilled(
+        &mut self,
+        path: &mut Path,
+        from: Operand,
+        number: Scalar,
+        at: StackAt,
+        bytes: u32,
+    ) -> Option<(Spot, Link)> {
+        let register = from.register()?;
+        let slot = slot_of(at.off) as u8;
+        let spot = match bytes {
+            8 => Spot::Slot(slot),
+            4 => Spot::Half { slot, high: at.off.rem_euclid(8) >= 4 },
+            _ => return None,
+        };
+        if number.as_constant().is_some() {
+            return None;
+        }
+        let link = self.link_of(path, path.state.depth(), Spot::Register(register));
+        Some((spot, links::after(link, number, alu::MOV, 0, bytes == 8, 0)?))
     }
 
     /// The end of the program.
@@ -407,7 +568,7 @@ pub(crate) fn signed(off: i64) -> String {
 }
 
 pub(crate) fn write(path: &mut Path, register: u8, value: Value) {
-    path.state.registers[usize::from(register)] = value;
+    path.state.set_register(register, value);
     path.written.add(path.state.depth(), register_place(register));
 }
 
@@ -428,10 +589,43 @@ fn may_goto(path: &mut Path, target: usize) -> Next {
     Next::Both(path.at + 1, Box::new(waiting))
 }
 
-/// Notes what a comparison taught of its operands.
-fn set_operands(state: &mut State, dst: u8, src: Operand, (left, right): (Scalar, Scalar)) {
-    state.registers[usize::from(dst)] = Value::Scalar(left);
-    if let Operand::Register(src) = src {
-        state.registers[usize::from(src)] = Value::Scalar(right);
+/// Whether a value compares so with itself; none where that depends on the value.
+fn of_same(operation: u8) -> Option<bool> {
+    match operation {
+        jmp::JSET => None,
+        _ => Some(matches!(operation, jmp::JEQ | jmp::JGE | jmp::JLE | jmp::JSGE | jmp::JSLE)),
+    }
+}
+
+/// `register` holds a number that is linked so, if it does.
+fn link_register(path: &mut Path, register: u8, link: Option<Link>) {
+    let (depth, spot) = (path.state.depth(), Spot::Register(register));
+    if let Some(link) = link
+        && path.state.number_at(depth, spot).is_some()
+    {
+        path.state.links.set(depth, spot, link);
+    }
+}
+
+/// One way out of a comparison of numbers: what is known there.
+struct Way {
+    dst: u8,
+    left: Scalar,
+    src: Operand,
+    right: Scalar,
+    others: Vec<Learned>,
+}
+
+impl Way {
+    fn go(self, state: &mut State) {
+        state.registers[usize::from(self.dst)] = Value::Scalar(self.left);
+        if let Operand::Register(src) = self.src {
+            state.registers[usize::from(src)] = Value::Scalar(self.right);
+        }
+        for Learned { frame, spot, number } in self.others {
+            // Two may say something of the same one.
+            let known = state.number_at(frame, spot).and_then(|known| known.intersect(number));
+            state.narrow(frame, spot, known.unwrap_or(number));
+        }
     }
 }

@@ -40,6 +40,9 @@ pub struct Function {
 pub struct InsnFacts {
     /// Some path reaches this instruction (the second slot of a wide load is never reached).
     pub reachable: bool,
+    /// A load of what a map holds that nobody changes: this constant. What stands in memory must not be looked at, since the proof does
+    /// not rest on it.
+    pub constant: Option<u64>,
     /// A conditional jump that always goes one way: true = always taken.
     pub branch: Option<bool>,
     /// A `map_lookup_elem` on an array kind whose key is this constant, below max_entries: never null.

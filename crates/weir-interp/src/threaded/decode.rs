@@ -40,6 +40,10 @@ impl Decoder<'_> {
             class::ALU | class::ALU64 => arithmetic(insn)?,
             class::LD if insn.is_wide() => self.wide(at)?,
             class::LD => packet_load(insn)?,
+            // It has no base any more.
+            class::LDX if let Some(imm) = facts.constant => {
+                return Some(Op { imm, dst: insn.dst, ..op("mov64_imm") });
+            }
             class::LDX => self.load(insn, facts)?,
             class::ST | class::STX => self.store(insn, facts)?,
             class::JMP | class::JMP32 => return self.jump(insn, at),

@@ -67,6 +67,7 @@ impl Context<'_> {
         let op = match insn.class() {
             class::LD if insn.is_wide() => self.wide(index).ok_or_else(unsupported)?,
             class::LD => packet_load(insn, state).ok_or_else(unsupported)?,
+            class::LDX if let Some(value) = facts.constant => Op::Const { dst: insn.dst, value },
             class::LDX => load(insn, facts, self.lanes(facts), state).ok_or_else(unsupported)?,
             class::ST => store(insn, facts, self.lanes(facts), state).ok_or_else(unsupported)?,
             class::STX if insn.opcode & 0xe0 == mode::ATOMIC => {

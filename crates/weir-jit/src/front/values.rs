@@ -103,6 +103,9 @@ fn flow(program: &VerifiedProgram, pid: u32, loads_may_be_stack: bool) -> Vec<Op
         let mut here = Some(start);
         while let Some(index) = here.take() {
             step(&mut state, insns, index, pid, loads_may_be_stack);
+            if let Some(value) = facts[index].constant {
+                state[usize::from(insns[index].dst)] = Value::Const(value);
+            }
             for next in successors(insns, facts, index).into_iter().flatten() {
                 if next >= insns.len() || !facts[next].reachable {
                     continue;

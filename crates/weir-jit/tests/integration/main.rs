@@ -25,6 +25,7 @@ mod corpus;
 mod debian;
 mod declared;
 mod differential;
+mod frozen;
 mod generators;
 mod hashes;
 mod instructions;

@@ -54,6 +54,7 @@ const WE_ALONE_ACCEPT: &[(&str, &str)] = &[
     ("max value is outside",            FINER),
     ("min value is outside",            FINER),
     ("bitwise operator",                FINER),
+    ("callback function not allowed",   FINER),
     ("old state:",                      FINER),
     ("back-edge",                       FINER),
     ("invalid bpf_context access",      "the floating-point arguments behind pt_regs are our own"),

@@ -9,6 +9,7 @@ mod scripts;
 mod worlds;
 
 mod accept;
+mod bounds;
 mod claims;
 mod kernel;
 mod loops;

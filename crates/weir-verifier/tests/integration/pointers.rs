@@ -141,7 +141,7 @@ const UNSAFE: &[(&str, &str, &str)] = &[
     (BUFFER, "r1 = r10; r1 += -16; call f; r0 = 0; exit; f: r2 = r10; r2 += -8; if r1 == r2 goto +0; r0 = 0; exit", "would tell addresses"),
     (FOUND, "r1 = r10; r1 -= r0; r0 = 0; exit", "arithmetic on"),
     (FOUND, "r1 = map[@array][0] ll; r1 -= r0; r0 = 0; exit", "arithmetic on"),
-    (FOUND, "r1 = r0; w1 -= w0; r0 = 0; exit", "arithmetic on"),
+    (FOUND, "r1 = r0; w1 += w0; r0 = 0; exit", "arithmetic on"),
     (RECORD, "r7 = r6; r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve; if r0 == 0 goto +1; r0 -= r7; r0 = 0; exit", "arithmetic on"),
 ];
 

@@ -66,6 +66,7 @@ fn notes(facts: Option<&InsnFacts>, seen: &InsnStates, maps: &[weir_ebpf::MapSpe
     }
     if let Some(facts) = facts {
         notes.extend(facts.branch.map(|taken| if taken { "always jumps" } else { "never jumps" }.to_owned()));
+        notes.extend(facts.constant.map(|value| format!("{value:#x}, which nobody changes")));
         notes.extend(facts.constant_key.map(|key| format!("element {key}")));
         let map = |map: u32| maps.get(map as usize).map(|spec| spec.name.as_str());
         notes.extend(facts.map_index.and_then(map).map(|name| format!("map {name}")));

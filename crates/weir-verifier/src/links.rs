@@ -1,0 +1,445 @@
+//! Numbers of which one says what others are: copies, also moved by a constant, and cut to 32 bits.
+//!
+//! In: moves, additions of constants, spills and fills, as they happen. Out: where a comparison narrows one of such
+//! numbers, what it says of the others. A class of linked numbers has a base that nobody knows; each member is the base
+//! plus a constant, in one of a few [`Form`]s.
+//!
+//! That a state has a link is part of what it claims: one that is to be covered by it must have it too, as far as what
+//! was found out behind it rests on it (`explore`).
+
+use crate::alu::apply;
+use crate::explore::{Path, Walk};
+use crate::places::{FramePlaces, register_place};
+use crate::scalar::Scalar;
+use crate::state::State;
+use crate::tnum::Tnum;
+use weir_ebpf::insn::alu;
+
+/// A place that holds a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Spot {
+    Register(u8),
+    /// 8 bytes of stack, by slot.
+    Slot(u8),
+    /// 4 bytes of them.
+    Half {
+        slot: u8,
+        high: bool,
+    },
+}
+
+impl Spot {
+    pub(crate) fn place(self) -> FramePlaces {
+        match self {
+            Spot::Register(register) => register_place(register),
+            Spot::Slot(slot) | Spot::Half { slot, .. } => 1 << slot,
+        }
+    }
+}
+
+/// What a member is of the sum of its base and its constant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    Whole,
+    /// The low 32 bits.
+    Low,
+    /// The low 32 bits, 32 bits higher: half of how programs without 32-bit registers cut a number.
+    Raised,
+    /// The low 32 bits, extended by their sign.
+    Signed,
+}
+
+/// What a number is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Link {
+    /// Of the class, and of no other on any path.
+    id: u32,
+    form: Form,
+    add: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Member {
+    frame: u8,
+    spot: Spot,
+    link: Link,
+}
+
+/// The numbers of a state that are linked; each is in one class.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Links(Vec<Member>);
+
+impl Links {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn of(&self, frame: usize, spot: Spot) -> Option<Link> {
+        let found = self.0.iter().find(|member| (usize::from(member.frame), member.spot) == (frame, spot));
+        found.map(|member| member.link)
+    }
+
+    pub(crate) fn set(&mut self, frame: usize, spot: Spot, link: Link) {
+        self.0.push(Member { frame: frame as u8, spot, link });
+    }
+
+    /// What stood there is something else now.
+    pub(crate) fn cut(&mut self, frame: usize, gone: impl Fn(Spot) -> bool) {
+        self.0.retain(|member| usize::from(member.frame) != frame || !gone(member.spot));
+    }
+
+    /// Members of which nothing says anything any more.
+    pub(crate) fn drop_alone(&mut self) {
+        if self.0.is_empty() {
+            return;
+        }
+        let has_others =
+            |member: &Member| self.0.iter().filter(|other| other.link.id == member.link.id).count() > 1;
+        let kept = self.0.iter().copied().filter(has_others).collect();
+        self.0 = kept;
+    }
+
+    fn others(&self, frame: usize, spot: Spot, id: u32) -> impl Iterator<Item = &Member> {
+        let is_other = move |member: &&Member| {
+            member.link.id == id && (usize::from(member.frame), member.spot) != (frame, spot)
+        };
+        self.0.iter().filter(is_other)
+    }
+
+    /// Those that hold in `other` too.
+    pub(crate) fn common(&self, mine: &State, other: &State) -> Links {
+        let mut kept: Vec<Member> = Vec::new();
+        for member in &self.0 {
+            // With the first of its class; who differs from that one is left out.
+            let first = kept.iter().find(|kept| kept.link.id == member.link.id);
+            if first.is_none_or(|first| holds(other, first, member)) {
+                kept.push(*member);
+            }
+        }
+        debug_assert!(mine.links.0.len() >= kept.len(), "no link is made of two states");
+        let mut links = Links(kept);
+        links.drop_alone();
+        links
+    }
+
+    /// Whatever is linked here among the `places` of each frame is so in `new`.
+    pub(crate) fn cover(&self, new: &State, places: impl Fn(usize) -> FramePlaces) -> bool {
+        let mut wanted =
+            self.0.iter().filter(|member| places(member.frame.into()) & member.spot.place() != 0);
+        let mut firsts: Vec<&Member> = Vec::new();
+        wanted.all(|member| match firsts.iter().find(|first| first.link.id == member.link.id) {
+            Some(first) => holds(new, first, member),
+            None => {
+                firsts.push(member);
+                true
+            }
+        })
+    }
+}
+
+/// What links two members of a class links them in `state`.
+fn holds(state: &State, first: &Member, second: &Member) -> bool {
+    let in_state = |member: &Member| state.links.of(member.frame.into(), member.spot);
+    if let (Some(one), Some(two)) = (in_state(first), in_state(second)) {
+        return one.id == two.id
+            && (one.form, two.form) == (first.link.form, second.link.form)
+            && two.add.wrapping_sub(one.add) == second.link.add.wrapping_sub(first.link.add);
+    }
+    // Constants have no links: they are what they are.
+    let constant = |member: &Member| state.number_at(member.frame.into(), member.spot)?.as_constant();
+    match (constant(first), constant(second)) {
+        (Some(one), Some(two)) => {
+            let known = base_of(first.link, Scalar::constant(one));
+            let is_whole = first.link.form == Form::Whole;
+            (is_whole || second.link.form != Form::Whole)
+                && member_of(second.link, known, is_whole, Scalar::UNKNOWN)
+                    .is_some_and(|number| number.as_constant() == Some(two))
+        }
+        _ => false,
+    }
+}
+
+/// What a member's number says of the base: of its low half alone, unless the member is whole.
+fn base_of(link: Link, number: Scalar) -> Scalar {
+    let by = Scalar::constant(link.add);
+    match link.form {
+        Form::Whole => apply(alu::SUB, 0, true, number, by),
+        Form::Low | Form::Signed => apply(alu::SUB, 0, false, number, by),
+        Form::Raised => {
+            let number = apply(alu::RSH, 0, true, number, Scalar::constant(32));
+            apply(alu::SUB, 0, false, number, by)
+        }
+    }
+}
+
+/// What the base says of a member, which was known to be in `old`; `is_whole`: it is more than a low half. None where
+/// nothing fits both.
+fn member_of(link: Link, base: Scalar, is_whole: bool, old: Scalar) -> Option<Scalar> {
+    let by = Scalar::constant(link.add);
+    if link.form == Form::Whole && is_whole {
+        return old.intersect(apply(alu::ADD, 0, true, base, by));
+    }
+    let low = apply(alu::ADD, 0, false, base, by);
+    match link.form {
+        Form::Whole => old.with_low_half(low),
+        Form::Low => old.intersect(low),
+        Form::Signed => old.intersect(low.sign_extended(32)),
+        Form::Raised => old.intersect(apply(alu::LSH, 0, true, low, Scalar::constant(32))),
+    }
+}
+
+/// A number that another one said something of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Learned {
+    pub(crate) frame: usize,
+    pub(crate) spot: Spot,
+    pub(crate) number: Scalar,
+}
+
+impl State {
+    /// What `register`, now known to be in `number`, says of others. Of one that no number fits any more it says
+    /// nothing: that nobody comes here would rest on that one's number, which may be one that does not matter.
+    fn learned(&self, register: u8, number: Scalar) -> Vec<Learned> {
+        let (frame, spot) = (self.depth(), Spot::Register(register));
+        let mut learned = Vec::new();
+        let Some(link) = self.links.of(frame, spot) else { return learned };
+        let base = base_of(link, number);
+        for other in self.links.others(frame, spot, link.id) {
+            let (frame, spot) = (usize::from(other.frame), other.spot);
+            let Some(old) = self.number_at(frame, spot) else { continue };
+            let is_whole = link.form == Form::Whole;
+            if let Some(number) = member_of(other.link, base, is_whole, old).filter(|number| *number != old) {
+                learned.push(Learned { frame, spot, number });
+            }
+        }
+        learned
+    }
+
+    /// The two registers hold the same number; or certainly do not.
+    pub(crate) fn are_same(&self, one: u8, two: u8) -> Option<bool> {
+        if one == two {
+            return Some(true);
+        }
+        let of = |register: u8| self.links.of(self.depth(), Spot::Register(register));
+        let (one, two) = (of(one)?, of(two)?);
+        if (one.id, one.form) != (two.id, two.form) {
+            return None;
+        }
+        let between = one.add.wrapping_sub(two.add);
+        match (between, one.form) {
+            (0, _) => Some(true),
+            (_, Form::Whole) => Some(false),
+            _ if between as u32 == 0 => Some(true),
+            _ => Some(false),
+        }
+    }
+
+    /// `one - two`, where that is a constant: of all 64 bits, or of the low half.
+    pub(crate) fn distance(&self, one: u8, two: u8, wide: bool) -> Option<u64> {
+        if one == two {
+            return Some(0);
+        }
+        let of = |register: u8| self.links.of(self.depth(), Spot::Register(register));
+        let (one, two) = (of(one)?, of(two)?);
+        let is_raised = [one, two].iter().any(|link| link.form == Form::Raised);
+        if one.id != two.id || is_raised || wide && (one.form, two.form) != (Form::Whole, Form::Whole) {
+            return None;
+        }
+        let between = one.add.wrapping_sub(two.add);
+        Some(if wide { between } else { between & u64::from(u32::MAX) })
+    }
+}
+
+/// What an instruction makes of a linked number: `number` is what it had.
+pub(crate) fn after(
+    link: Link,
+    number: Scalar,
+    operation: u8,
+    off: i16,
+    wide: bool,
+    by: u64,
+) -> Option<Link> {
+    let Link { form, add, .. } = link;
+    let in_32 = |number: Scalar| number.max <= u32::MAX.into();
+    let in_signed_32 = |number: Scalar| number.smin >= i32::MIN.into() && number.smax <= i32::MAX.into();
+    let to = |form: Form| Some(Link { form, ..link });
+    let low = || match form {
+        _ if in_32(number) => Some(link),
+        Form::Whole | Form::Low | Form::Signed => to(Form::Low),
+        Form::Raised => None,
+    };
+    match (operation, off, wide) {
+        (alu::MOV, 0, true) => Some(link),
+        (alu::MOV, 0, false) => low(),
+        (alu::MOV, 32, true) => match form {
+            _ if in_signed_32(number) => Some(link),
+            Form::Whole | Form::Low | Form::Signed => to(Form::Signed),
+            Form::Raised => None,
+        },
+        (alu::AND, _, true) if by == u32::MAX.into() => low(),
+        (alu::LSH, _, true) if by == 32 && form != Form::Raised => to(Form::Raised),
+        (alu::RSH, _, true) if by == 32 && form == Form::Raised => to(Form::Low),
+        (alu::ARSH, _, true) if by == 32 && form == Form::Raised => to(Form::Signed),
+        (alu::ADD | alu::SUB, ..) => {
+            let by = if operation == alu::SUB { by.wrapping_neg() } else { by };
+            let sum = Link { add: add.wrapping_add(by), ..link };
+            let moved = apply(alu::ADD, 0, true, number, Scalar::constant(by));
+            // A sum that stays in 32 bits, whatever the number, has no carry out of them.
+            match (form, wide) {
+                (Form::Whole, true) => Some(sum),
+                (Form::Low, true) => (in_32(number) && in_32(moved)).then_some(sum),
+                (Form::Signed, true) => (in_signed_32(number) && in_signed_32(moved)).then_some(sum),
+                (Form::Raised, true) => {
+                    (by as u32 == 0).then(|| Link { add: add.wrapping_add(by >> 32), ..link })
+                }
+                (Form::Whole, false) if in_32(number) && in_32(moved) => Some(sum),
+                (Form::Whole | Form::Low | Form::Signed, false) => Some(Link { form: Form::Low, ..sum }),
+                (Form::Raised, false) => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+impl Walk<'_> {
+    /// The link of a number that is about to be copied from `spot`: its own, or that of a new class.
+    pub(crate) fn link_of(&mut self, path: &mut Path, frame: usize, spot: Spot) -> Link {
+        if let Some(link) = path.state.links.of(frame, spot) {
+            // What is found out of the copy may rest on what the number was linked with before.
+            self.rests_on_link(path, frame, spot.place());
+            return link;
+        }
+        let low_bits = path.state.number_at(frame, spot).map_or(Tnum::UNKNOWN, |number| number.bits.low(32));
+        // What was shifted up by 32 bits may come down again, in this copy and in others.
+        let form = if low_bits == Tnum::constant(0) { Form::Raised } else { Form::Whole };
+        let link = Link { id: self.new_id(), form, add: 0 };
+        path.state.links.set(frame, spot, link);
+        link
+    }
+
+    /// What the operands of a comparison, now known to be in these, say of others.
+    pub(crate) fn learned(&mut self, path: &Path, operands: [(Option<u8>, Scalar); 2]) -> Vec<Learned> {
+        let mut all = Vec::new();
+        if path.state.links.is_empty() {
+            return all;
+        }
+        for (register, number) in operands {
+            let Some(register) = register else { continue };
+            let learned = path.state.learned(register, number);
+            if !learned.is_empty() {
+                self.rests_on_link(path, path.state.depth(), register_place(register));
+            }
+            for other in &learned {
+                self.rests_on_link(path, other.frame, other.spot.place());
+            }
+            all.extend(learned);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alu::exact;
+    use crate::scalar::tests::{number, random, sample};
+
+    const FORMS: [Form; 4] = [Form::Whole, Form::Low, Form::Raised, Form::Signed];
+
+    fn link(seed: &mut u64) -> Link {
+        let add = if random(seed).is_multiple_of(3) { 0 } else { number(seed) };
+        Link { id: 1, form: FORMS[random(seed) as usize % 4], add }
+    }
+
+    /// What the member is, by the definition of its form.
+    fn value(link: Link, base: u64) -> u64 {
+        let sum = base.wrapping_add(link.add);
+        match link.form {
+            Form::Whole => sum,
+            Form::Low => sum as u32 as u64,
+            Form::Raised => sum << 32,
+            Form::Signed => sum as i32 as u64,
+        }
+    }
+
+    /// A scalar that holds `number`, and some others.
+    fn around(number: u64, seed: &mut u64) -> Scalar {
+        let joined =
+            sample(seed).0.tightened().map_or(Scalar::UNKNOWN, |other| other.join(Scalar::constant(number)));
+        match random(seed) % 4 {
+            0 => Scalar::UNKNOWN,
+            1 => Scalar::constant(number),
+            _ => joined,
+        }
+    }
+
+    #[test]
+    fn what_a_member_says_of_another_holds() {
+        let mut seed = 41;
+        for _ in 0..300_000 {
+            let (base, one, two) = (number(&mut seed), link(&mut seed), link(&mut seed));
+            let (of_one, of_two) = (value(one, base), value(two, base));
+            let known = around(of_one, &mut seed);
+            let found =
+                member_of(two, base_of(one, known), one.form == Form::Whole, around(of_two, &mut seed));
+            assert!(
+                found.is_some_and(|found| found.has(of_two)),
+                "{base:#x} {one:?} {two:?} {known:?}: {found:?}"
+            );
+        }
+    }
+
+    /// A copy's bound is its original's, in each form that programs give it.
+    #[test]
+    fn bounds_go_over_to_copies() {
+        let bound = Scalar::range(3, 20);
+        for form in FORMS {
+            let (whole, other) = (Link { id: 1, form: Form::Whole, add: 0 }, Link { id: 1, form, add: 5 });
+            let of_other = member_of(other, base_of(whole, bound), true, Scalar::UNKNOWN);
+            let expected = if form == Form::Raised { (8 << 32, 25 << 32) } else { (8, 25) };
+            assert_eq!(of_other.map(|found| (found.min, found.max)), Some(expected), "{form:?}");
+            let Some(of_other) = of_other else { continue };
+            let back = member_of(whole, base_of(other, of_other), false, Scalar::UNKNOWN.low(32));
+            assert_eq!(back.map(|found| (found.min, found.max)), Some((3, 20)), "{form:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_instruction_leaves_is_what_its_link_says() {
+        let operations = [
+            (alu::MOV, 0),
+            (alu::MOV, 32),
+            (alu::ADD, 0),
+            (alu::SUB, 0),
+            (alu::AND, 0),
+            (alu::LSH, 0),
+            (alu::RSH, 0),
+            (alu::ARSH, 0),
+        ];
+        let (mut seed, mut linked) = (42, 0);
+        for _ in 0..300_000 {
+            let (base, before) = (number(&mut seed), link(&mut seed));
+            let had = value(before, base);
+            let (operation, off) = operations[random(&mut seed) as usize % operations.len()];
+            let wide = off == 32 || random(&mut seed).is_multiple_of(2);
+            let by = match random(&mut seed) % 4 {
+                0 => 32,
+                1 => u32::MAX.into(),
+                2 => random(&mut seed) % 64,
+                _ => number(&mut seed),
+            };
+            let Some(left) = after(before, around(had, &mut seed), operation, off, wide, by) else {
+                continue;
+            };
+            let src = if operation == alu::MOV { had } else { by };
+            let has = exact(operation, off, wide, had, src);
+            assert_eq!(
+                has,
+                value(left, base),
+                "{operation:#x}/{off} {wide} {by:#x} {base:#x}: {before:?} {left:?}"
+            );
+            linked += 1;
+        }
+        assert!(linked > 50_000, "hardly anything is linked afterwards");
+    }
+}
