@@ -18,21 +18,21 @@ pub(crate) fn apply(operation: u8, off: i16, wide: bool, dst: Scalar, src: Scala
     let width = if wide { 64 } else { 32 };
     // 32-bit operations are 64-bit ones on the halves; the signed ones on the sign-extended halves.
     let (a, b) = (dst.low(width), src.low(width));
-    let (signed_a, signed_b) = (dst.sign_extended(width), src.sign_extended(width));
+    let signed = |number: Scalar| number.sign_extended(width);
     let result = match (operation, off) {
         (alu::ADD, _) => add(a, b),
         (alu::SUB, _) => sub(a, b),
         (alu::MUL, _) => mul(a, b),
         (alu::DIV, 0) => div(a, b),
-        (alu::DIV, _) => signed_div(signed_a, signed_b),
+        (alu::DIV, _) => signed_div(signed(dst), signed(src)),
         (alu::MOD, 0) => modulo(a, b),
-        (alu::MOD, _) => signed_modulo(signed_a, signed_b),
+        (alu::MOD, _) => signed_modulo(signed(dst), signed(src)),
         (alu::OR, _) => or(a, b),
         (alu::AND, _) => and(a, b),
         (alu::XOR, _) => Scalar::from_bits(a.bits.xor(b.bits)),
         (alu::LSH, _) => left(a, count(b, width)),
         (alu::RSH, _) => right(a, count(b, width)),
-        (alu::ARSH, _) => signed_right(signed_a, count(b, width)),
+        (alu::ARSH, _) => signed_right(signed(dst), count(b, width)),
         (alu::MOV, 0) => b,
         (alu::MOV, bits) => src.sign_extended(bits as u32),
         (alu::NEG, _) => sub(Scalar::constant(0), a),
@@ -41,15 +41,15 @@ pub(crate) fn apply(operation: u8, off: i16, wide: bool, dst: Scalar, src: Scala
     let result = result.low(width);
     // The low half of a sum is the sum of the low halves, in both widths.
     match operation {
-        alu::ADD if is_worth(wide, dst, src) => result.with_half(dst.half().plus(src.half())),
-        alu::SUB if is_worth(wide, dst, src) => result.with_half(dst.half().minus(src.half())),
+        alu::ADD if says_more(result, wide, dst, src) => result.with_half(dst.half().plus(src.half())),
+        alu::SUB if says_more(result, wide, dst, src) => result.with_half(dst.half().minus(src.half())),
         _ => result,
     }
 }
 
-/// The halves of a sum may say more than the whole.
-fn is_worth(wide: bool, a: Scalar, b: Scalar) -> bool {
-    !wide || a.knows_more_of_half() || b.knows_more_of_half()
+/// The halves of two numbers may say more of the half of their sum than was found of the whole.
+fn says_more(sum: Scalar, wide: bool, a: Scalar, b: Scalar) -> bool {
+    !wide && sum.min == 0 && sum.max == ones(32) || a.knows_more_of_half() || b.knows_more_of_half()
 }
 
 /// The low `bits` bits of `value`, their bytes reversed if `swap`.
@@ -116,40 +116,26 @@ fn exact32(operation: u8, off: i16, dst: u32, src: u32) -> u32 {
 }
 
 pub(crate) fn add(a: Scalar, b: Scalar) -> Scalar {
-    let mut sum = Scalar::from_bits(a.bits.add(b.bits));
-    if let (Some(min), Some(max)) = (a.min.checked_add(b.min), a.max.checked_add(b.max)) {
-        sum = narrowed(sum, Scalar::range(min, max));
-    }
-    if let (Some(smin), Some(smax)) = (a.smin.checked_add(b.smin), a.smax.checked_add(b.smax)) {
-        sum = narrowed(sum, Scalar::signed_range(smin, smax));
-    }
-    sum
+    let bounds = a.min.checked_add(b.min).zip(a.max.checked_add(b.max));
+    let signed = a.smin.checked_add(b.smin).zip(a.smax.checked_add(b.smax));
+    Scalar::of(bounds, signed, a.bits.add(b.bits))
 }
 
 pub(crate) fn sub(a: Scalar, b: Scalar) -> Scalar {
-    let mut difference = Scalar::from_bits(a.bits.sub(b.bits));
-    if let (Some(min), Some(max)) = (a.min.checked_sub(b.max), a.max.checked_sub(b.min)) {
-        difference = narrowed(difference, Scalar::range(min, max));
-    }
-    if let (Some(smin), Some(smax)) = (a.smin.checked_sub(b.smax), a.smax.checked_sub(b.smin)) {
-        difference = narrowed(difference, Scalar::signed_range(smin, smax));
-    }
-    difference
+    let bounds = a.min.checked_sub(b.max).zip(a.max.checked_sub(b.min));
+    let signed = a.smin.checked_sub(b.smax).zip(a.smax.checked_sub(b.smin));
+    Scalar::of(bounds, signed, a.bits.sub(b.bits))
 }
 
 fn mul(a: Scalar, b: Scalar) -> Scalar {
-    let mut product = Scalar::from_bits(a.bits.mul(b.bits));
-    if let (Some(min), Some(max)) = (a.min.checked_mul(b.min), a.max.checked_mul(b.max)) {
-        product = narrowed(product, Scalar::range(min, max));
-    }
-    let corners = [(a.smin, b.smin), (a.smin, b.smax), (a.smax, b.smin), (a.smax, b.smax)];
-    let products: Option<Vec<i64>> = corners.into_iter().map(|(x, y)| x.checked_mul(y)).collect();
-    if let Some([first, rest @ ..]) = products.as_deref() {
-        let smin = rest.iter().fold(*first, |least, product| least.min(*product));
-        let smax = rest.iter().fold(*first, |most, product| most.max(*product));
-        product = narrowed(product, Scalar::signed_range(smin, smax));
-    }
-    product
+    let bounds = a.min.checked_mul(b.min).zip(a.max.checked_mul(b.max));
+    let product = |x: i64, y: i64| x.checked_mul(y).map(|product| (product, product));
+    let ends = [(a.smin, b.smax), (a.smax, b.smin), (a.smax, b.smax)];
+    let signed = ends.into_iter().try_fold(product(a.smin, b.smin), |all, (x, y)| {
+        let ((least, most), (product, _)) = all.zip(product(x, y))?;
+        Some(Some((least.min(product), most.max(product))))
+    });
+    Scalar::of(bounds, signed.flatten(), a.bits.mul(b.bits))
 }
 
 fn div(a: Scalar, b: Scalar) -> Scalar {
@@ -188,11 +174,11 @@ fn signed_modulo(a: Scalar, b: Scalar) -> Scalar {
 }
 
 fn and(a: Scalar, b: Scalar) -> Scalar {
-    narrowed(Scalar::from_bits(a.bits.and(b.bits)), Scalar::range(0, a.max.min(b.max)))
+    Scalar::of(Some((0, a.max.min(b.max))), None, a.bits.and(b.bits))
 }
 
 fn or(a: Scalar, b: Scalar) -> Scalar {
-    narrowed(Scalar::from_bits(a.bits.or(b.bits)), Scalar::range(a.min.max(b.min), u64::MAX))
+    Scalar::of(Some((a.min.max(b.min), u64::MAX)), None, a.bits.or(b.bits))
 }
 
 /// A shift count, masked to the width.
@@ -204,42 +190,32 @@ fn count(b: Scalar, width: u32) -> Scalar {
 fn left(a: Scalar, count: Scalar) -> Scalar {
     let (least, most) = (count.min as u32, count.max as u32);
     let bits = if least == most { a.bits.lsh(least) } else { Tnum { value: 0, mask: !ones(least) } };
-    let shifted = Scalar::from_bits(bits);
     if (least, most) == (32, 32) {
         // Half of how programs without 32-bit registers cut a number: what is known of the low half is not lost.
         let Half { min, max, smin, smax } = a.half();
-        let signed = Scalar::signed_range(i64::from(smin) << 32, i64::from(smax) << 32);
-        return narrowed(
-            narrowed(shifted, Scalar::range(u64::from(min) << 32, u64::from(max) << 32)),
-            signed,
-        );
+        let bounds = (u64::from(min) << 32, u64::from(max) << 32);
+        return Scalar::of(Some(bounds), Some((i64::from(smin) << 32, i64::from(smax) << 32)), bits);
     }
-    if a.max.leading_zeros() < most {
-        // A number with a sign that stays in its 64 bits.
-        let fits = least == most && a.smin << most >> most == a.smin && a.smax << most >> most == a.smax;
-        let signed = fits.then(|| Scalar::signed_range(a.smin << most, a.smax << most));
-        return signed.map_or(shifted, |signed| narrowed(shifted, signed));
+    if a.max.leading_zeros() >= most {
+        return Scalar::of(Some((a.min << least, a.max << most)), None, bits);
     }
-    narrowed(shifted, Scalar::range(a.min << least, a.max << most))
+    // A number with a sign that stays in its 64 bits.
+    let fits = least == most && a.smin << most >> most == a.smin && a.smax << most >> most == a.smax;
+    Scalar::of(None, fits.then(|| (a.smin << most, a.smax << most)), bits)
 }
 
 fn right(a: Scalar, count: Scalar) -> Scalar {
     let (least, most) = (count.min as u32, count.max as u32);
-    let range = Scalar::range(a.min >> most, a.max >> least);
-    if least == most { narrowed(range, Scalar::from_bits(a.bits.rsh(least))) } else { range }
+    let bits = if least == most { a.bits.rsh(least) } else { Tnum::UNKNOWN };
+    Scalar::of(Some((a.min >> most, a.max >> least)), None, bits)
 }
 
 fn signed_right(a: Scalar, count: Scalar) -> Scalar {
     let (least, most) = (count.min as u32, count.max as u32);
     let smin = if a.smin < 0 { a.smin >> least } else { a.smin >> most };
     let smax = if a.smax < 0 { a.smax >> most } else { a.smax >> least };
-    let range = Scalar::signed_range(smin, smax);
-    if least == most { narrowed(range, Scalar::from_bits(a.bits.arsh(least))) } else { range }
-}
-
-/// What satisfies both; each holds the result, so together they are not empty.
-fn narrowed(a: Scalar, b: Scalar) -> Scalar {
-    a.intersect(b).unwrap_or(a)
+    let bits = if least == most { a.bits.arsh(least) } else { Tnum::UNKNOWN };
+    Scalar::of(None, Some((smin, smax)), bits)
 }
 
 #[cfg(test)]

@@ -36,6 +36,13 @@ impl Scalar {
         Scalar { min: value, max: value, smin, smax, bits: Tnum::constant(value), more: Half::ANY }
     }
 
+    /// What is within these bounds and has these bits: the result of an operation, which exists.
+    pub(crate) fn of(bounds: Option<(u64, u64)>, signed: Option<(i64, i64)>, bits: Tnum) -> Scalar {
+        let (min, max) = bounds.unwrap_or((0, u64::MAX));
+        let (smin, smax) = signed.unwrap_or((i64::MIN, i64::MAX));
+        Scalar { min, max, smin, smax, bits, more: Half::ANY }.tightened_or_unknown()
+    }
+
     /// All of `min..=max`.
     pub(crate) fn range(min: u64, max: u64) -> Scalar {
         Scalar { min, max, ..Scalar::UNKNOWN }.tightened_or_unknown()
@@ -216,6 +223,9 @@ impl Scalar {
 
     /// The same set, each of the three told what the others know. None: the set is empty.
     pub(crate) fn tightened(mut self) -> Option<Scalar> {
+        if self.min == self.max {
+            return self.has(self.min).then(|| Scalar::constant(self.min));
+        }
         // Twice, because the bits that the bounds fix may narrow the other bounds; not again where nothing changed.
         for _ in 0..2 {
             let before = self;
