@@ -9,8 +9,10 @@ use weir_ebpf::btf::core::Target;
 use weir_ebpf::btf::{Btf, KERNEL_BTF};
 use weir_ebpf::elf::{self, FILE_BYTES_MAX, ObjectFile};
 use weir_ebpf::{Insn, ProgramKind};
+use weir_interp::Environment;
+use weir_rt::context::ContextMut;
 use weir_rt::local;
-use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_rt::segment::{Identity, Segment, SegmentLayout, map_fault};
 use weir_verifier::{Limits, Maps, VerifiedProgram};
 
 use crate::error::Error;
@@ -96,7 +98,17 @@ impl Object {
         Object::of(ObjectFile::of(weir_ebpf::Object { maps: Vec::new(), programs: vec![program] }), false)
     }
 
-    fn of(file: ObjectFile, is_bare: bool) -> Result<Object, Error> {
+    /// What another reader of this project read: a text of instructions.
+    ///
+    /// # Errors
+    /// [`Error::Maps`], [`Error::Memory`].
+    pub fn of_file(file: ObjectFile) -> Result<Object, Error> {
+        Object::of(file, false)
+    }
+
+    fn of(mut file: ObjectFile, is_bare: bool) -> Result<Object, Error> {
+        // What is wrong with one map is no matter of programs that do not use it.
+        file.leave_out_maps(map_fault);
         let segment = Arc::new(segment(&file)?);
         Ok(Object { file, segment, is_bare })
     }
@@ -117,6 +129,11 @@ impl Object {
                 Err(Error::NoProgram(format!("there are {} programs; one must be named", programs.len())))
             }
         }
+    }
+
+    /// Maps that the file defines and that cannot be used, and why. Programs that use one are refused, others are not.
+    pub fn unusable_maps(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.file.unusable.iter().map(|map| (map.name.as_str(), map.reason.as_str()))
     }
 
     /// Its maps, in their order.
@@ -161,8 +178,8 @@ impl Object {
         let frozen = self.file.frozen();
         let maps = Maps::frozen(&self.file.object.maps, &frozen);
         weir_verifier::verify(&program, maps, &Limits::default()).map_err(|rejection| {
-            // With the source line, and what CO-RE did not find there.
-            let about = rejection.at.map_or_else(String::new, |at| self.file.about(index, at));
+            // With the source line, and what could not be had there.
+            let about = self.file.about(index, rejection.at);
             Error::Rejected { kind: rejection.kind, words: format!("{rejection}{about}") }
         })
     }
@@ -183,15 +200,33 @@ impl Object {
         let index = self.index(name)?;
         // What is wrong with the one that was asked for is said before what is wrong with others.
         let verified = self.verify_at(index, memory)?;
-        let has_tail_calls = self.file.maps.iter().any(|origin| !origin.programs.is_empty());
-        if !has_tail_calls {
-            return Program::new(Arc::clone(&self.segment), vec![verified], None, engine);
+        let led_to = self.file.led_to(index);
+        if led_to.is_empty() {
+            return Program::new(Arc::clone(&self.segment), vec![(index as u32, verified)], false, engine);
         }
-        let others = (0..self.file.object.programs.len()).filter(|other| *other != index);
-        let mut programs =
-            others.map(|other| self.verify_at(other, memory)).collect::<Result<Vec<_>, _>>()?;
-        programs.insert(index, verified);
-        Program::new(Arc::clone(&self.segment), programs, Some(index), engine)
+        let others = led_to.into_iter().filter(|other| *other != index);
+        let others = others.map(|other| Ok((other as u32, self.verify_at(other, memory)?)));
+        let mut programs = vec![(index as u32, verified)];
+        programs.extend(others.collect::<Result<Vec<_>, Error>>()?);
+        Program::new(Arc::clone(&self.segment), programs, true, engine)
+    }
+
+    /// Runs a program that nobody verified in the interpreter that checks each access, for so many instructions at most.
+    ///
+    /// # Errors
+    /// [`Error::NoProgram`]; [`Error::Fault`] where it does what it may not, or goes on for longer.
+    pub fn run_unverified<'c>(
+        &self,
+        name: &str,
+        context: impl Into<ContextMut<'c>>,
+        instructions_max: u64,
+    ) -> Result<u64, Error> {
+        let object = &self.file.object;
+        let program = &object.programs[self.index(name)?];
+        let environment = Environment { segment: &self.segment };
+        let result =
+            weir_interp::run_unverified(program, &object.maps, &environment, context, instructions_max);
+        result.map_err(|fault| Error::Fault(format!("{name}: {fault}")))
     }
 
     fn index(&self, name: &str) -> Result<usize, Error> {

@@ -30,11 +30,10 @@ pub enum Engine {
 #[derive(Debug)]
 pub struct Program {
     segment: Arc<Segment>,
-    /// The program to run; where an array of programs holds some, all of the object by their numbers, which tail calls
-    /// lead to.
-    programs: Vec<VerifiedProgram>,
-    /// Which of them is run, if they may take over from each other.
-    first: Option<usize>,
+    /// The program to run, by its number in the object, and those that its tail calls may lead to.
+    programs: Vec<(u32, VerifiedProgram)>,
+    /// They may take over from each other.
+    takes_over: bool,
     engine: Ready,
     /// Machine code of a classifier that writes to no packet.
     is_reader: bool,
@@ -48,34 +47,35 @@ enum Ready {
 }
 
 impl Program {
-    /// `first`: which of the programs is run, if they may take over from each other; else there is one.
+    /// The first of `programs`, by their numbers, is run; `takes_over`: they may take over from each other.
     pub(crate) fn new(
         segment: Arc<Segment>,
-        programs: Vec<VerifiedProgram>,
-        first: Option<usize>,
+        programs: Vec<(u32, VerifiedProgram)>,
+        takes_over: bool,
         engine: Engine,
     ) -> Result<Program, Error> {
-        let index = first.unwrap_or(0);
+        let first = &programs[0].1;
         let engine = match engine {
             Engine::CheckingInterpreter => Ready::Checking,
             Engine::Interpreter => {
-                let threaded = Threaded::of(&programs[index], Arc::clone(&segment));
+                let threaded = Threaded::of(first, Arc::clone(&segment));
                 threaded.map_or(Ready::Checking, Ready::Threaded)
             }
             Engine::Jit => {
-                let executables = programs.iter().map(|program| executable(program, &segment));
+                let executables = programs.iter().map(|(_, program)| executable(program, &segment));
                 let executables = executables.collect::<Result<Vec<_>, _>>()?;
-                let loaded = match first {
-                    Some(first) => LocalProgram::load_all(&executables, &segment)
-                        .map(|mut loaded| loaded.swap_remove(first)),
-                    None => LocalProgram::load(&executables[0], &segment),
+                let numbers: Vec<u32> = programs.iter().map(|(number, _)| *number).collect();
+                let loaded = match takes_over {
+                    true => LocalProgram::load_numbered(&executables, &numbers, &segment)
+                        .map(|mut loaded| loaded.swap_remove(0)),
+                    false => LocalProgram::load(&executables[0], &segment),
                 };
                 Ready::MachineCode(loaded.map_err(Error::Loading)?)
             }
         };
-        let is_classifier = programs[index].kind() == ProgramKind::Classifier;
+        let is_classifier = first.kind() == ProgramKind::Classifier;
         let is_reader = matches!(&engine, Ready::MachineCode(code) if is_classifier && !code.writes_packet());
-        Ok(Program { segment, programs, first, engine, is_reader })
+        Ok(Program { segment, programs, takes_over, engine, is_reader })
     }
 
     /// What it is run on: a packet, memory, registers.
@@ -107,7 +107,7 @@ impl Program {
         }
         if kind.is_probe() {
             // SAFETY: the caller's promise.
-            return self.run_frame(unsafe { registers(data, size) }?);
+            return self.run_in(&mut unsafe { registers(data, size) }?);
         }
         if let ProgramKind::Memory { bytes } = kind
             && (size != bytes as usize || !(data as usize).is_multiple_of(8))
@@ -143,6 +143,19 @@ impl Program {
         Ok(r0)
     }
 
+    /// Runs it on a context that weir-rt made, of its kind: with more than bytes, such as where a packet came from.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] of the checking interpreter.
+    pub fn run_in<'c>(&self, context: impl Into<ContextMut<'c>>) -> Result<u64, Error> {
+        let context = context.into();
+        match &self.engine {
+            Ready::MachineCode(code) => Ok(code.run(context)),
+            Ready::Threaded(threaded) => Ok(threaded.run(context)),
+            Ready::Checking => self.interpret(context),
+        }
+    }
+
     /// Asks a program of tc (a classifier) about a packet that is longer on the wire than its captured bytes; the lower half of r0. What it
     /// writes to the packet is lost. With [`Engine::Jit`], a program that writes to no packet is run on the bytes where they are.
     ///
@@ -167,31 +180,22 @@ impl Program {
             return Err(Error::Data(format!("a program of kind {} is no classifier", kind.name())));
         }
         let mut lent = Context::classifier(&[], packet, wire_bytes);
-        let r0 = match &self.engine {
-            Ready::MachineCode(code) => code.run(&mut lent),
-            Ready::Threaded(threaded) => threaded.run(&mut lent),
-            Ready::Checking => self.interpret(&mut lent)?,
-        };
-        Ok(r0 as u32)
+        Ok(self.run_in(&mut lent)? as u32)
     }
 
     fn verified(&self) -> &VerifiedProgram {
-        &self.programs[self.first.unwrap_or(0)]
-    }
-
-    fn run_frame(&self, mut frame: Frame) -> Result<u64, Error> {
-        match &self.engine {
-            Ready::MachineCode(code) => Ok(code.run(&mut frame)),
-            Ready::Threaded(threaded) => Ok(threaded.run(&mut frame)),
-            Ready::Checking => self.interpret(&mut frame),
-        }
+        &self.programs[0].1
     }
 
     fn interpret<'c>(&self, context: impl Into<ContextMut<'c>>) -> Result<u64, Error> {
-        let others: Vec<&VerifiedProgram> = self.programs.iter().filter(|_| self.first.is_some()).collect();
+        let most = self.programs.iter().map(|(number, _)| *number as usize + 1).max();
+        let mut others = vec![None; most.filter(|_| self.takes_over).unwrap_or(0)];
+        for (number, program) in self.programs.iter().filter(|_| self.takes_over) {
+            others[*number as usize] = Some(program);
+        }
         let environment = Environment { segment: &self.segment };
-        let result = weir_interp::run_among(&others, self.verified(), &environment, context);
-        result.map_err(|fault| Error::Fault(fault.to_string()))
+        let result = weir_interp::run_numbered(&others, self.verified(), &environment, context);
+        result.map_err(|fault| Error::Fault(format!("{}: {fault}", self.verified().name())))
     }
 }
 

@@ -174,6 +174,7 @@ pub fn fields(kind: ProgramKind) -> &'static [Field] {
         ProgramKind::Probe
         | ProgramKind::Controller
         | ProgramKind::Tracepoint
+        | ProgramKind::Tracing
         | ProgramKind::Memory { .. } => &[],
     }
 }
@@ -194,7 +195,7 @@ pub fn structure_bytes(kind: ProgramKind) -> u32 {
         ProgramKind::Xdp => XDP_BYTES,
         ProgramKind::SocketFilter | ProgramKind::Classifier => SK_BUFF_BYTES,
         ProgramKind::Probe | ProgramKind::Controller => crate::isa::native::pt_regs::BYTES_WITH_FLOATS,
-        ProgramKind::Tracepoint => crate::isa::native::pt_regs::BYTES,
+        ProgramKind::Tracepoint | ProgramKind::Tracing => crate::isa::native::pt_regs::BYTES,
         ProgramKind::Memory { .. } => 0,
     }
 }

@@ -14,14 +14,16 @@
 //! - BTF, and the source line of each instruction;
 //! - CO-RE relocations, in subprograms too, against the BTF of a target that is given ([`read_for`]).
 //!
-//! Guaranteed: the file is read as a whole or refused with an [`ElfError`] that names section, symbol and
-//! instruction; whatever its bytes, without a panic and within the bounds of `limits.rs`.
+//! Guaranteed: a file that contradicts itself is refused as a whole, with an [`ElfError`] that names section, symbol
+//! and instruction; what weir does not have (other kernel functions, `.kconfig`, maps of other kinds, addresses in data)
+//! refuses the programs that reach it, and nothing else ([`ProgramOrigin::missing`]); whatever the bytes, nothing
+//! panics, and the bounds of `limits.rs` are kept to.
 //!
-//! Deliberately not here: an opinion on whether programs are safe. Refused as unsupported: other kernel functions,
-//! `.kconfig`, addresses in data sections, maps in maps in maps.
+//! Deliberately not here: an opinion on whether programs are safe.
 
 mod core;
 mod error;
+mod leave_out;
 pub(crate) mod limits;
 mod link;
 mod maps;
@@ -33,12 +35,14 @@ pub use error::{ElfError, ElfErrorKind};
 pub use limits::FILE_BYTES_MAX;
 pub use write::{WriteError, write};
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::btf::core::Target;
 use crate::btf::ext::{CORE_TYPE_ID_LOCAL, LineRow};
 use crate::btf::{Btf, TypeId};
-use crate::{Object, ProgramKind};
+use crate::insn::pseudo;
+use crate::{Insn, Object, ProgramKind};
 
 /// An object, and what its file says besides.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -48,9 +52,19 @@ pub struct ObjectFile {
     pub programs: Vec<ProgramOrigin>,
     /// One per map of `object`, in order.
     pub maps: Vec<MapOrigin>,
+    /// Maps that are not among those of `object`, since weir has none of that kind: programs that use one are refused.
+    pub unusable: Vec<Unusable>,
     /// What `license` holds, without its end.
     pub license: Option<String>,
     pub btf: Option<Btf>,
+}
+
+/// A map that the file defines and that is not there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unusable {
+    pub name: String,
+    /// `maps of kind devmap (14)`.
+    pub reason: String,
 }
 
 /// Where a program comes from.
@@ -60,7 +74,7 @@ pub struct ProgramOrigin {
     pub section: String,
     /// Rows of source lines, ascending, in slots of the complete program; empty without line information.
     pub lines: Vec<LineRow>,
-    /// Instructions that ask for something the target's types do not have, and for what: slot and words. They became
+    /// Instructions that ask for something that the target's types, or weir, do not have, and for what: slot and words. They became
     /// calls of [`MISSING`], which may stand in a program but not be reached.
     pub missing: Vec<(u32, String)>,
 }
@@ -142,12 +156,14 @@ impl ObjectFile {
             ProgramKind::Controller => "kprobe".to_owned(),
             ProgramKind::Tracepoint | ProgramKind::SocketFilter | ProgramKind::Xdp => kind.name().to_owned(),
             ProgramKind::Classifier => "tc".to_owned(),
+            ProgramKind::Tracing => TRACING[0].to_owned(),
             ProgramKind::Memory { bytes } => format!("{MEMORY_SECTION}{bytes}"),
         };
         let origin = |kind| ProgramOrigin { section: section(kind), ..ProgramOrigin::default() };
         ObjectFile {
             programs: object.programs.iter().map(|program| origin(program.kind)).collect(),
             maps: vec![MapOrigin::default(); object.maps.len()],
+            unusable: Vec::new(),
             license: Some("GPL".into()),
             btf: None,
             object,
@@ -162,9 +178,18 @@ impl ObjectFile {
         Some(source_line(self.btf.as_ref()?, row))
     }
 
-    /// What the file knows of an instruction that is to blame, for the end of a message: what CO-RE did not find for
-    /// it, and its source line. Each begins a line of its own; empty if there is neither.
-    pub fn about(&self, program: usize, slot: usize) -> String {
+    /// What the file knows of an instruction that is to blame, for the end of a message: what could not be had for it, its
+    /// source line, and the program's section, which is how its author knows it. Each begins a line of its own; empty if
+    /// there is none.
+    pub fn about(&self, program: usize, slot: Option<usize>) -> String {
+        let of_insn = slot.map_or_else(String::new, |slot| self.about_insn(program, slot));
+        // A section of ours says nothing.
+        let section = self.programs.get(program).filter(|_| self.btf.is_some()).map(|origin| &origin.section);
+        let section = section.map(|section| format!("\n  in section `{}`", section.escape_debug()));
+        of_insn + &section.unwrap_or_default()
+    }
+
+    fn about_insn(&self, program: usize, slot: usize) -> String {
         let missing = self.programs.get(program).map_or(&[][..], |origin| &origin.missing);
         let missing = missing.iter().find(|(at, _)| *at as usize == slot);
         let missing = missing.map(|(_, what)| format!("\n  in its place stood {what}"));
@@ -182,6 +207,23 @@ impl ObjectFile {
         frozen.collect()
     }
 
+    /// The programs that tail calls of this one may lead to at first, by their indices, ascending: those of its kind in arrays of
+    /// programs that it names, or that one of them names.
+    pub fn led_to(&self, program: usize) -> Vec<usize> {
+        let programs = &self.object.programs;
+        let Some(kind) = programs.get(program).map(|program| program.kind) else { return Vec::new() };
+        let (mut found, mut work) = (BTreeSet::new(), vec![program]);
+        while let Some(program) = work.pop() {
+            let maps = maps_named(&programs[program].insns).filter_map(|map| self.maps.get(map));
+            for (_, next) in maps.flat_map(|origin| &origin.programs) {
+                if programs.get(*next).is_some_and(|next| next.kind == kind) && found.insert(*next) {
+                    work.push(*next);
+                }
+            }
+        }
+        found.into_iter().collect()
+    }
+
     /// Why a program is none that weir runs, whatever it does: its section is of a context that weir does not have, or
     /// of none that is known.
     pub fn other_context(&self, program: usize) -> Option<String> {
@@ -191,7 +233,7 @@ impl ObjectFile {
         }
         let reason = match OTHER_CONTEXTS.contains(&family(section)) {
             true => {
-                "this version runs those of probes (uprobe, kprobe), tracepoints and packets (xdp, tc, socket)"
+                "this version runs those of probes (uprobe, kprobe), tracepoints, tracing (fentry, fexit) and packets (xdp, tc, socket)"
             }
             false => {
                 "no kind of program is called so; libbpf's names begin with xdp, tc, socket, uprobe, kprobe, tp and the like"
@@ -214,13 +256,21 @@ impl ObjectFile {
         match family(section) {
             "socket" => Some(ProgramKind::SocketFilter),
             "tp" | "tracepoint" | "raw_tp" | "raw_tracepoint" => Some(ProgramKind::Tracepoint),
+            kind if TRACING.contains(&kind) => Some(ProgramKind::Tracing),
             // Programs of a map of devices or CPUs have more fields.
             "xdp" if section.ends_with("/devmap") || section.ends_with("/cpumap") => None,
             "xdp" => Some(ProgramKind::Xdp),
-            "tc" | "tcx" | "classifier" => Some(ProgramKind::Classifier),
+            "tc" | "tcx" | "classifier" | "action" => Some(ProgramKind::Classifier),
             kind => PROBES.contains(&kind).then_some(ProgramKind::Probe),
         }
     }
+}
+
+/// Maps that a program's wide loads name.
+fn maps_named(insns: &[Insn]) -> impl Iterator<Item = usize> {
+    let names =
+        |insn: &&Insn| insn.is_wide() && matches!(insn.src, pseudo::MAP_INDEX | pseudo::MAP_INDEX_VALUE);
+    insns.iter().filter(names).map(|insn| insn.imm as usize)
 }
 
 /// Section of programs that get memory; its bytes follow. weir's own.
@@ -232,28 +282,27 @@ fn family(section: &str) -> &str {
 }
 
 /// What libbpf's section names begin with, where r1 is a `struct pt_regs`.
-const PROBES: &[&str] = &["kprobe", "kretprobe", "ksyscall", "kretsyscall", "uprobe", "uretprobe", "usdt"];
+/// (`perf_event` has two numbers more after it, where the context of a probe has floating-point arguments.)
+const PROBES: &[&str] =
+    &["kprobe", "kretprobe", "ksyscall", "kretsyscall", "uprobe", "uretprobe", "usdt", "perf_event"];
+
+/// What libbpf's section names begin with, where r1 points to arguments of something of the kernel's.
+const TRACING: &[&str] = &["fentry", "fexit", "fmod_ret", "lsm", "tp_btf"];
 
 /// What libbpf's section names begin with, where r1 is nothing that weir has.
 const OTHER_CONTEXTS: &[&str] = &[
-    "action",
     "cgroup",
     "cgroup_skb",
-    "fentry",
-    "fexit",
     "flow_dissector",
-    "fmod_ret",
     "freplace",
     "iter",
     "lirc_mode2",
-    "lsm",
     "lsm_cgroup",
     "lwt_in",
     "lwt_out",
     "lwt_seg6local",
     "lwt_xmit",
     "netfilter",
-    "perf_event",
     "sk_lookup",
     "sk_msg",
     "sk_reuseport",
@@ -261,7 +310,6 @@ const OTHER_CONTEXTS: &[&str] = &[
     "sockops",
     "struct_ops",
     "syscall",
-    "tp_btf",
 ];
 
 fn source_line<'a>(btf: &'a Btf, row: &LineRow) -> SourceLine<'a> {
@@ -281,7 +329,11 @@ mod tests {
             ("?classifier", Some(ProgramKind::Classifier)),
             ("classifier/5", Some(ProgramKind::Classifier)),
             ("classifiers", None),
-            ("action", None),
+            ("action", Some(ProgramKind::Classifier)),
+            ("fentry/do_unlinkat", Some(ProgramKind::Tracing)),
+            ("tp_btf/sched_switch", Some(ProgramKind::Tracing)),
+            ("perf_event", Some(ProgramKind::Probe)),
+            ("iter/task", None),
             ("xdp.frags", Some(ProgramKind::Xdp)),
             ("xdp/devmap", None),
             ("socket/a", Some(ProgramKind::SocketFilter)),

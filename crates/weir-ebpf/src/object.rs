@@ -14,6 +14,10 @@ pub enum ProgramKind {
     /// r1 points to the fields of an event, as 8-byte slots and smaller parts of them, 168 bytes at most
     /// (BPF_PROG_TYPE_TRACEPOINT, and BPF_PROG_TYPE_RAW_TRACEPOINT, whose fields are its arguments).
     Tracepoint,
+    /// r1 points to the arguments of a function, a tracepoint or a hook of the kernel, as 8-byte slots, and what it answers after
+    /// them (BPF_PROG_TYPE_TRACING and BPF_PROG_TYPE_LSM). Those that are pointers are numbers here: what they lead to is read by
+    /// helpers alone.
+    Tracing,
     /// r1 is a `struct __sk_buff *`; the packet is read by packet loads (BPF_PROG_TYPE_SOCKET_FILTER).
     SocketFilter,
     /// r1 is a `struct xdp_md *`; the packet is read and written through its addresses (BPF_PROG_TYPE_XDP).
@@ -28,14 +32,15 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// The words that begin a kind in assembly text, and are section names where libbpf has the kind.
-    pub const NAMES: [&'static str; 7] =
-        ["probe", "controller", "tracepoint", "socket", "xdp", "classifier", "memory"];
+    pub const NAMES: [&'static str; 8] =
+        ["probe", "controller", "tracepoint", "tracing", "socket", "xdp", "classifier", "memory"];
 
     pub fn name(self) -> &'static str {
         match self {
             ProgramKind::Probe => "probe",
             ProgramKind::Controller => "controller",
             ProgramKind::Tracepoint => "tracepoint",
+            ProgramKind::Tracing => "tracing",
             ProgramKind::SocketFilter => "socket",
             ProgramKind::Xdp => "xdp",
             ProgramKind::Classifier => "classifier",
@@ -45,7 +50,8 @@ impl ProgramKind {
 
     /// r1 points to the slots of a `pt_regs`, or as many of an event: numbers that are read alone.
     pub fn is_probe(self) -> bool {
-        matches!(self, ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint)
+        use ProgramKind::{Controller, Probe, Tracepoint, Tracing};
+        matches!(self, Probe | Controller | Tracepoint | Tracing)
     }
 
     /// The context is that of a packet (see [`context`](crate::context)).

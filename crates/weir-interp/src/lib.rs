@@ -150,14 +150,27 @@ pub fn run_among<'c>(
     environment: &Environment<'_>,
     context: impl Into<ContextMut<'c>>,
 ) -> Result<u64, Fault> {
-    if let Some(other) = others.iter().find(|other| other.maps() != program.maps()) {
+    let others: Vec<Option<&VerifiedProgram>> = others.iter().copied().map(Some).collect();
+    run_numbered(&others, program, environment, context)
+}
+
+/// The same where some numbers are of no program, and lead nowhere.
+pub fn run_numbered<'c>(
+    others: &[Option<&VerifiedProgram>],
+    program: &VerifiedProgram,
+    environment: &Environment<'_>,
+    context: impl Into<ContextMut<'c>>,
+) -> Result<u64, Fault> {
+    let there = || others.iter().copied().flatten();
+    if let Some(other) = there().find(|other| other.maps() != program.maps()) {
         return Err(Fault::Maps { what: format!("{} is of another object", other.name()) });
     }
-    if others.iter().any(|other| other.kind() != program.kind()) {
+    if there().any(|other| other.kind() != program.kind()) {
         return Err(Fault::Context { kind: program.kind() });
     }
-    let zeroes_frames = program.zeroes_frames() || others.iter().any(|other| other.zeroes_frames());
-    let others: Vec<&[Insn]> = others.iter().map(|other| other.insns()).collect();
+    let zeroes_frames = program.zeroes_frames() || there().any(VerifiedProgram::zeroes_frames);
+    let others: Vec<&[Insn]> =
+        others.iter().map(|other| other.map_or(&[][..], VerifiedProgram::insns)).collect();
     let code = Code {
         kind: program.kind(),
         insns: program.insns(),

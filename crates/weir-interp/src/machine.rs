@@ -16,7 +16,7 @@ pub(crate) struct Code<'a> {
     pub(crate) kind: ProgramKind,
     pub(crate) insns: &'a [Insn],
     pub(crate) maps: &'a [MapSpec],
-    /// What tail calls lead to, by number.
+    /// What tail calls lead to, by number; no instructions where a number leads nowhere.
     pub(crate) others: &'a [&'a [Insn]],
     /// It may do what a verifier allows on demand alone.
     pub(crate) is_verified: bool,
@@ -341,6 +341,7 @@ impl Machine<'_> {
         let [_, r1, r2, r3, ..] = self.registers;
         let found = self.checked(self.memory.tail_call([r1, r2, r3]))?;
         let found = found.and_then(|number| self.others.get(number as usize).copied());
+        let found = found.filter(|insns| !insns.is_empty());
         match found.filter(|_| self.tail_calls < helper::TAIL_CALLS_MAX) {
             Some(insns) => {
                 self.tail_calls += 1;

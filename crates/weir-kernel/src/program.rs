@@ -106,9 +106,6 @@ const LOG_BYTES: usize = 1 << 20;
 /// Loads `program`, whose map indices refer to `maps`, under the licence GPL.
 pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
     match program.kind {
-        ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint => {
-            Err(KernelError::Kind { kind: program.kind })
-        }
         ProgramKind::SocketFilter => load_as(program, maps, ProgType::SocketFilter),
         ProgramKind::Xdp => load_as(program, maps, ProgType::Xdp),
         ProgramKind::Classifier => load_as(program, maps, ProgType::SchedCls),
@@ -122,6 +119,7 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
             let loaded = loaded(&wrapped, maps, descriptor, ProgType::Xdp)?;
             Ok(Loaded { kind: program.kind, result: Some(result), ..loaded })
         }
+        kind => Err(KernelError::Kind { kind }),
     }
 }
 

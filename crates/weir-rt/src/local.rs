@@ -57,6 +57,23 @@ impl LocalProgram {
     /// # Errors
     /// As for [`LocalProgram::load`]; `InvalidInput` also if they are of different kinds.
     pub fn load_all(executables: &[Executable], segment: &Segment) -> io::Result<Vec<Self>> {
+        let numbers: Vec<u32> = (0..executables.len() as u32).collect();
+        LocalProgram::load_numbered(executables, &numbers, segment)
+    }
+
+    /// The same where programs have other numbers than their places in the list. Other numbers lead nowhere.
+    ///
+    /// # Errors
+    /// As for [`LocalProgram::load_all`].
+    ///
+    /// # Panics
+    /// If there are not as many numbers as programs.
+    pub fn load_numbered(
+        executables: &[Executable],
+        numbers: &[u32],
+        segment: &Segment,
+    ) -> io::Result<Vec<Self>> {
+        assert_eq!(executables.len(), numbers.len(), "each program has a number");
         let executables: Vec<&Executable> = executables.iter().collect();
         if let Some(other) = executables.iter().find(|other| other.kind != executables[0].kind) {
             return Err(invalid(format!(
@@ -67,7 +84,7 @@ impl LocalProgram {
                 executables[0].kind.name()
             )));
         }
-        load(&executables, &executables, segment)
+        load(&executables, numbers, segment)
     }
 
     /// Calls the program with a frame above its return address; the answer is r0. What the program writes into its
@@ -103,12 +120,8 @@ impl LocalProgram {
     }
 }
 
-/// One mapping: code, runtime, descriptors, and the table of those that tail calls lead to.
-fn load(
-    executables: &[&Executable],
-    targets: &[&Executable],
-    segment: &Segment,
-) -> io::Result<Vec<LocalProgram>> {
+/// One mapping: code, runtime, descriptors, and the table of those that tail calls lead to, by their `numbers`.
+fn load(executables: &[&Executable], numbers: &[u32], segment: &Segment) -> io::Result<Vec<LocalProgram>> {
     if let Some(executable) = executables.iter().find(|executable| !segment.suits(executable)) {
         let name = &executable.name;
         return Err(invalid(format!("{name}: compiled for lanes that the segment does not have")));
@@ -124,7 +137,8 @@ fn load(
     let descriptors_offset = (image_offset + image.bytes.len()).next_multiple_of(64);
     let descriptors_bytes = segment.layout().maps.len() * DESCRIPTOR_BYTES as usize;
     let table_offset = (descriptors_offset + descriptors_bytes).next_multiple_of(8);
-    let mut code = Code::new(table_offset + 8 * (2 + targets.len()))?;
+    let targets = numbers.iter().max().map_or(0, |most| *most as usize + 1);
+    let mut code = Code::new(table_offset + 8 * (2 + targets))?;
     let mapping = code.bytes_mut();
     let base = mapping.as_ptr() as u64;
     let descriptors = segment.descriptors(segment.base(), base + descriptors_offset as u64);
@@ -141,10 +155,13 @@ fn load(
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         mapping[*offset..offset + code.len()].copy_from_slice(&code);
     }
-    let entries = targets.iter().zip(&offsets);
-    let entries = entries.map(|(target, offset)| base + *offset as u64 + u64::from(target.tail_entry));
-    let table = [targets.len() as u64, 0].into_iter().chain(entries).flat_map(u64::to_le_bytes);
-    let table: Vec<u8> = table.collect();
+    // An empty slot leads to the 0 before the first program, a number that nobody has to another one.
+    let mut table = vec![0; 2 + targets];
+    table[0] = targets as u64;
+    for (number, (target, offset)) in numbers.iter().zip(executables.iter().zip(&offsets)) {
+        table[2 + *number as usize] = base + *offset as u64 + u64::from(target.tail_entry);
+    }
+    let table: Vec<u8> = table.into_iter().flat_map(u64::to_le_bytes).collect();
     let island = linked::local_island(segment.base()).to_bytes();
     let island_offset = image_offset + image.island_offset as usize;
     mapping[image_offset..image_offset + image.bytes.len()].copy_from_slice(image.bytes);

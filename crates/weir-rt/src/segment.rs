@@ -58,7 +58,7 @@ pub use self::counters::{Counters, MapCounters};
 pub use self::filter::Filter;
 pub use self::growth::Growth;
 pub use self::journal::{Journal, JournalEntry, JournalFull, JournalState};
-pub use self::layout::{LayoutError, MapLayout, SegmentLayout};
+pub use self::layout::{LayoutError, MapLayout, SegmentLayout, map_fault};
 pub use self::map_view::{MapError, MapView};
 pub use self::memory::{FileTooLarge, OutOfMemory};
 pub use self::meter::{How, Meter, MeterWords};

@@ -8,6 +8,7 @@ use weir_ebpf::asm;
 use weir_ebpf::btf::core::Target;
 use weir_ebpf::btf::{Btf, KERNEL_BTF};
 use weir_ebpf::elf::{self, ObjectFile};
+use weir_rt::segment::map_fault;
 use weir_verifier::{Limits, Maps, Rejection, States, VerifiedProgram};
 
 use crate::failure::Failure;
@@ -51,11 +52,16 @@ fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 fn object(bytes: &[u8], target: Option<&Target>) -> anyhow::Result<ObjectFile> {
-    if bytes.starts_with(ELF_MAGIC) {
-        return Ok(elf::read_for(bytes, target)?);
-    }
-    let text = std::str::from_utf8(bytes).map_err(|_| anyhow!("neither an ELF object nor assembly text"))?;
-    Ok(asm::parse_file(text)?)
+    let mut file = if bytes.starts_with(ELF_MAGIC) {
+        elf::read_for(bytes, target)?
+    } else {
+        let text =
+            std::str::from_utf8(bytes).map_err(|_| anyhow!("neither an ELF object nor assembly text"))?;
+        asm::parse_file(text)?
+    };
+    // What is wrong with one map is no matter of programs that do not use it.
+    file.leave_out_maps(map_fault);
+    Ok(file)
 }
 
 /// All bytes of `input`, which messages call `name`.
@@ -104,12 +110,7 @@ pub fn check_section(file: &ObjectFile, index: usize) -> Result<(), Failure> {
 }
 
 fn refused_at(rejection: &Rejection, file: &ObjectFile, index: usize) -> Failure {
-    let about = rejection.at.map_or_else(String::new, |at| file.about(index, at));
-    // Made from a file's section, which is how its author knows it.
-    let section = file.programs.get(index).filter(|_| file.btf.is_some()).map(|origin| &origin.section);
-    let section =
-        section.map_or_else(String::new, |section| format!("\n  in section `{}`", section.escape_debug()));
-    refused(&format!("{rejection}{about}{section}"))
+    refused(&format!("{rejection}{}", file.about(index, rejection.at)))
 }
 
 fn refused(message: &str) -> Failure {

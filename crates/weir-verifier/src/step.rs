@@ -550,6 +550,9 @@ impl Walk<'_> {
 }
 
 fn unknown_helper<T>(id: weir_ebpf::HelperId) -> Result<T, Refusal> {
+    if id == weir_ebpf::elf::MISSING {
+        return unsupported("what stood here is not to be had");
+    }
     match weir_ebpf::helper::UNSUPPORTED.iter().find(|(known, ..)| *known == id) {
         Some((_, name, reason)) => unsupported(format!("{name} ({id}): {reason}")),
         None => match weir_ebpf::helper::kernel_name(id) {

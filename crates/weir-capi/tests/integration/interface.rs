@@ -207,8 +207,8 @@ fn what_is_wrong_with_a_file_is_said_with_its_name() {
 fn programs_of_other_contexts_are_not_run() {
     let folder = paths::target().join("capi");
     std::fs::create_dir_all(&folder).unwrap();
-    let (source, object) = (folder.join("fentry.c"), folder.join("fentry.o"));
-    std::fs::write(&source, "#include \"bpf_helpers.h\"\nSEC(\"fentry/f\") int f(void *ctx) { return 0; }\n")
+    let (source, object) = (folder.join("sk_msg.c"), folder.join("sk_msg.o"));
+    std::fs::write(&source, "#include \"bpf_helpers.h\"\nSEC(\"sk_msg/f\") int f(void *ctx) { return 0; }\n")
         .unwrap();
     if !bpf::compile(&source, &object) {
         return;
@@ -218,7 +218,7 @@ fn programs_of_other_contexts_are_not_run() {
         let object = weir_bpf_open_file(text(object.to_str().unwrap()).as_ptr(), null());
         assert!(!object.is_null(), "{}", error());
         assert_eq!(weir_bpf_verify(object, null(), 0), -95);
-        assert!(error().contains("programs of section `fentry/f`"), "{}", error());
+        assert!(error().contains("programs of section `sk_msg/f`"), "{}", error());
         assert!(weir_bpf_load(object, null(), 1, 0).is_null());
         weir_bpf_close(object);
     }

@@ -140,6 +140,7 @@ impl Reader {
             "probe" => ProgramKind::Probe,
             "controller" => ProgramKind::Controller,
             "tracepoint" => ProgramKind::Tracepoint,
+            "tracing" => ProgramKind::Tracing,
             "socket" => ProgramKind::SocketFilter,
             "xdp" => ProgramKind::Xdp,
             "classifier" => ProgramKind::Classifier,

@@ -15,7 +15,8 @@ use crate::insn::{class, jmp, mode, size, source};
 /// writes, so that tools which know it say the right thing.
 pub const MISSING: HelperId = 0xbad_2310;
 
-const MISSING_CALL: Insn = Insn { opcode: class::JMP | jmp::CALL, dst: 0, src: 0, off: 0, imm: MISSING };
+pub(crate) const MISSING_CALL: Insn =
+    Insn { opcode: class::JMP | jmp::CALL, dst: 0, src: 0, off: 0, imm: MISSING };
 
 /// What became of a relocated instruction.
 pub(crate) enum Relocated {

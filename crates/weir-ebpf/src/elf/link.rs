@@ -4,6 +4,10 @@
 //! of `.text` that it calls, once, in the order in which the calls are met. Calls become `LOCAL` ones with the
 //! distances of the new order; wide loads name maps by index. A jump that leaves its function is refused here:
 //! after functions have moved nobody could tell any more.
+//!
+//! An instruction that needs what weir does not have (a map of another kind, a kernel function) becomes a call of
+//! [`MISSING`](core::MISSING), as one does that the target's types lack: so it refuses the programs that reach it, not
+//! the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +15,10 @@ use crate::btf::core::{CoreError, Target};
 use crate::btf::ext::{CORE_KINDS, CORE_TYPE_ID_LOCAL, CoreRelocation, LineRow};
 use crate::btf::{Btf, Kind};
 use crate::elf::core::{self, Relocated};
-use crate::elf::error::{ElfError, Result};
+use crate::elf::error::{ElfError, ElfErrorKind, Result};
 use crate::elf::maps::{Maps, Slot};
 use crate::elf::sections::{Code, Function, Place, Relocation, SectionIndex, Sections, Symbol};
-use crate::elf::{ObjectFile, ProgramOrigin, limits, source_line};
+use crate::elf::{ObjectFile, ProgramOrigin, Unusable, limits, source_line};
 use crate::insn::{class, jmp, pseudo};
 use crate::{Insn, Object, Program, ProgramKind, kfunc};
 
@@ -58,7 +62,8 @@ pub(crate) fn link(sections: Sections, maps: Maps, target: Option<&Target>) -> R
     }
     let object = Object { maps: maps.specs, programs };
     let Sections { license, btf, .. } = sections;
-    Ok(ObjectFile { object, programs: origins, maps: maps.origins, license, btf })
+    let unusable = maps.unusable.into_values().collect();
+    Ok(ObjectFile { object, programs: origins, maps: maps.origins, unusable, license, btf })
 }
 
 /// What arrays of programs hold at first: map, slot, index of the program. The slots of each map are ascending.
@@ -232,7 +237,11 @@ impl<'a> Linker<'a> {
         let mut slot = function.start;
         while slot < function.start + function.count {
             let here = Here { section: id.0, code, function, slot };
-            slot += self.instruction(here).map_err(|error| self.name_place(error, here))?;
+            let first = self.insns.len();
+            slot += match self.instruction(here) {
+                Err(error) if error.kind == ElfErrorKind::Unsupported => self.leave_out(here, first, error),
+                other => other.map_err(|error| self.name_place(error, here))?,
+            };
         }
         let rows = self.notes.rows(id.0);
         let first = rows.partition_point(|row| (row.slot as usize) < function.start);
@@ -243,6 +252,18 @@ impl<'a> Linker<'a> {
         });
         self.lines.extend(moved);
         Ok(())
+    }
+
+    /// In place of the instruction, the program's `first`, stands one that may not be reached; how many slots it took.
+    fn leave_out(&mut self, here: Here, first: usize, error: ElfError) -> usize {
+        self.insns.truncate(first);
+        self.references.retain(|(slot, _)| *slot < first);
+        let is_wide = here.code.insns[here.slot].is_wide();
+        let count = if is_wide { 2 } else { 1 };
+        self.insns.resize(first + count, core::MISSING_CALL);
+        self.missing.retain(|(slot, _)| (*slot as usize) < first);
+        self.missing.push((first as u32, error.message));
+        count
     }
 
     fn name_place(&self, error: ElfError, here: Here) -> ElfError {
@@ -378,6 +399,10 @@ impl<'a> Linker<'a> {
                 return Err(ElfError::unsupported(format!("{} is in no section", describe())));
             }
         };
+        if let Some(reason) = self.sections.unusable.get(&section) {
+            let name = self.sections.name(section);
+            return Err(ElfError::unsupported(format!("section `{name}`: {reason}")));
+        }
         // The compiler leaves the distance from the symbol in the instruction.
         let offset = symbol.offset.checked_add_signed(first.imm.into());
         let offset = offset
@@ -396,6 +421,9 @@ impl<'a> Linker<'a> {
         } else if let Some(map) = self.maps.at.get(&(section, offset)) {
             first = Insn { src: pseudo::MAP_INDEX, imm: *map as i32, ..first };
             second.imm = 0;
+        } else if let Some(unusable) = self.maps.unusable.get(&(section, offset)) {
+            let Unusable { name, reason } = unusable;
+            return Err(ElfError::unsupported(format!("the map `{name}`: {reason}")));
         } else if self.sections.code.contains_key(&section) {
             let callee = self.function_at(section, (offset / 8) as i64)?;
             self.references.push((self.insns.len(), callee));

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::btf::{Btf, Kind, TypeId};
-use crate::elf::error::{ElfError, Result};
+use crate::elf::error::{ElfError, ElfErrorKind, Result};
 use crate::elf::sections::{Data, Place, Relocation, Role, SectionIndex, Sections, Symbol};
-use crate::elf::{MapOrigin, Variable, limits};
+use crate::elf::{MapOrigin, Unusable, Variable, limits};
 use crate::map::{self, flag};
 use crate::{MapKind, MapSpec};
 
@@ -25,6 +25,8 @@ pub(crate) struct Maps {
     pub(crate) of_section: BTreeMap<SectionIndex, usize>,
     /// Slots of arrays of programs that the file fills.
     pub(crate) slots: Vec<Slot>,
+    /// What was defined at an offset of a section, and is none of those that weir has.
+    pub(crate) unusable: BTreeMap<(SectionIndex, u64), Unusable>,
 }
 
 /// A slot of an array of programs: map, index, and the function's section and offset there.
@@ -88,6 +90,10 @@ const R_BPF_64_ABS64: u32 = 2;
 /// Bytes of what each definition in `maps` begins with: kind, key, value, entries, flags.
 const LEGACY_BYTES: usize = 20;
 
+/// Bytes of a definition of iproute2 (`struct bpf_elf_map`): the same, a number, pinning, and two fields of maps that hold maps.
+const IPROUTE2_BYTES: usize = 36;
+const IPROUTE2_KNOWN_BYTES: usize = 28;
+
 impl Maps {
     pub(crate) fn of(sections: &Sections) -> Result<Maps> {
         let mut maps = Maps::default();
@@ -125,16 +131,21 @@ impl Maps {
                 ElfError::malformed(format!("no definition of {LEGACY_BYTES} bytes at {:#x}", symbol.offset))
                     .in_symbol(&symbol.name)
             })?;
-            if definition[LEGACY_BYTES..].iter().any(|byte| *byte != 0) {
-                let more = "fields of its definition behind map_flags that are not 0";
-                return Err(ElfError::unsupported(more).in_symbol(&symbol.name));
-            }
             let word = |at| crate::btf::word(definition, at).unwrap_or(0);
             let [kind, key_bytes, value_bytes, max_entries, flags] = [0, 4, 8, 12, 16].map(word);
+            // iproute2's go on with a number and how the map is pinned, which is the loader's affair.
+            let known = if definition.len() == IPROUTE2_BYTES { IPROUTE2_KNOWN_BYTES } else { LEGACY_BYTES };
+            let has_more = definition[known..].iter().any(|byte| *byte != 0);
             let definition =
                 Definition { kind, key_bytes, value_bytes, max_entries, flags, ..Definition::default() };
-            self.define(&symbol.name, definition, (index, symbol.offset))
-                .map_err(|error| error.in_symbol(&symbol.name))?;
+            let at = (index, symbol.offset);
+            let defined = match has_more {
+                true => {
+                    Err(ElfError::unsupported("fields of its definition behind map_flags that are not 0"))
+                }
+                false => self.define(&symbol.name, definition, at).map(|_| ()),
+            };
+            self.or_unusable(defined, &symbol.name, at)?;
         }
         Ok(())
     }
@@ -164,24 +175,33 @@ impl Maps {
                 .into_iter()
                 .find(|symbol| symbol.name == name)
                 .map_or(0, |symbol| symbol.bytes);
-            offset
-                .ok_or_else(|| ElfError::malformed("BTF describes it, but no symbol says where it is"))
-                .and_then(|offset| {
-                    let definition = definition(btf, ty.size_or_type)?;
-                    let map = self.define(name, definition, (index, offset))?;
-                    match definition.values {
-                        Some(Values { at, of: Some(of) }) => {
-                            self.define_held(btf, map, of)?;
-                            let start = offset.saturating_add(at);
-                            let end = offset.saturating_add(bytes).max(start);
-                            holders.push(Holder { map, start, end });
-                            named.push(start..end);
-                        }
-                        _ => named.push(self.fill(sections, data, definition, offset)?),
+            let offset = offset.ok_or_else(|| {
+                ElfError::malformed("BTF describes it, but no symbol says where it is").in_symbol(name)
+            })?;
+            let known = (self.specs.len(), self.slots.len());
+            let defined = definition(btf, ty.size_or_type).and_then(|definition| {
+                let map = self.define(name, definition, (index, offset))?;
+                match definition.values {
+                    Some(Values { at, of: Some(of) }) => {
+                        self.define_held(btf, map, of)?;
+                        let start = offset.saturating_add(at);
+                        let end = offset.saturating_add(bytes).max(start);
+                        holders.push(Holder { map, start, end });
+                        named.push(start..end);
                     }
-                    Ok(())
-                })
-                .map_err(|error| error.in_symbol(name))?;
+                    _ => named.push(self.fill(sections, data, definition, offset)?),
+                }
+                Ok(())
+            });
+            if defined.is_err() {
+                // As if it had not begun.
+                self.specs.truncate(known.0);
+                self.origins.truncate(known.0);
+                self.slots.truncate(known.1);
+                self.at.remove(&(index, offset));
+                named.push(offset..offset.saturating_add(bytes));
+            }
+            self.or_unusable(defined, name, (index, offset))?;
         }
         for holder in holders {
             for (offset, relocation) in data.relocations.range(holder.start..holder.end) {
@@ -194,6 +214,18 @@ impl Maps {
             count => {
                 Err(ElfError::unsupported(format!("{count} addresses that are in no `values` of a map")))
             }
+        }
+    }
+
+    /// A map that weir does not have is no fault of the file.
+    fn or_unusable(&mut self, defined: Result<()>, name: &str, at: (SectionIndex, u64)) -> Result<()> {
+        match defined {
+            Err(error) if error.kind == ElfErrorKind::Unsupported => {
+                let (name, reason) = (name.to_owned(), error.message);
+                self.unusable.insert(at, Unusable { name, reason });
+                Ok(())
+            }
+            other => other.map_err(|error| error.in_symbol(name)),
         }
     }
 
@@ -469,10 +501,12 @@ fn definition(btf: &Btf, ty: TypeId) -> Result<Definition> {
             // Pinned by name: other loaders would find the same map. Here a map belongs to its run.
             "pinning" if number()? == PIN_BY_NAME => {}
             // 0 is what an absent one means.
-            "pinning" | "numa_node" => match number()? {
+            "pinning" => match number()? {
                 0 => {}
                 number => return Err(ElfError::unsupported(format!("`{name}` {number}"))),
             },
+            // Where the kernel allocates it.
+            "numa_node" => {}
             _ => return Err(ElfError::unsupported(format!("`{name}` in the definition of a map"))),
         }
     }

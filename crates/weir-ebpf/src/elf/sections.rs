@@ -13,7 +13,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags
 use crate::Insn;
 use crate::btf::Btf;
 use crate::btf::ext::Ext;
-use crate::elf::error::{ElfError, Result};
+use crate::elf::error::{ElfError, ElfErrorKind, Result};
 use crate::elf::limits;
 
 /// Index of a section in the file.
@@ -23,6 +23,8 @@ pub(crate) type SectionIndex = usize;
 pub(crate) struct Sections<'data> {
     pub(crate) code: BTreeMap<SectionIndex, Code>,
     pub(crate) data: BTreeMap<SectionIndex, Data<'data>>,
+    /// Sections of data that cannot be used, and why.
+    pub(crate) unusable: BTreeMap<SectionIndex, String>,
     /// Names of all sections, for messages.
     pub(crate) names: Vec<String>,
     pub(crate) symbols: Vec<Symbol>,
@@ -143,9 +145,15 @@ impl<'data> Sections<'data> {
                 self.code.insert(index, code);
             }
             _ if is_loaded => {
-                if let Some(role) = role(name) {
-                    let data = self.data(section, name, role)?;
-                    self.data.insert(index, data);
+                let Some(role) = role(name) else { return Ok(()) };
+                match self.data(section, name, role) {
+                    Ok(data) => {
+                        self.data.insert(index, data);
+                    }
+                    Err(error) if error.kind == ElfErrorKind::Unsupported => {
+                        self.unusable.insert(index, error.message);
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             _ => {}

@@ -312,6 +312,20 @@ pub(crate) fn seed(session: u64, offset: u64) -> u64 {
 }
 
 /// A map that holds maps says which: others than such maps, and none with values of each CPU.
+/// Why a map of an object cannot be in any segment; its other maps may.
+pub fn map_fault(map: usize, maps: &[MapSpec]) -> Option<String> {
+    let spec = maps.get(map)?;
+    let fault = check(spec).and_then(|()| check_inner(spec, maps)).and_then(|()| {
+        let bytes = place(spec, 0, 1, 0).bytes;
+        if bytes > limits::SEGMENT_BYTES_MAX { Err(LayoutError::TooLarge { bytes }) } else { Ok(()) }
+    });
+    match fault.err()? {
+        // Whoever asks knows which map.
+        LayoutError::Map { what, value, rule, .. } => Some(format!("{what} is {value}; it must be {rule}")),
+        other => Some(other.to_string()),
+    }
+}
+
 fn check_inner(spec: &MapSpec, maps: &[MapSpec]) -> Result<(), LayoutError> {
     let like = spec.inner.map(|inner| maps.get(inner as usize));
     let is_held = |map: &MapSpec| !map.kind.holds_maps() && !map.kind.is_per_cpu();

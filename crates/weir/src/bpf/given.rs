@@ -17,9 +17,7 @@ impl Given {
     /// For a program of `kind`; `bytes`: what the user gave.
     pub(super) fn of(kind: ProgramKind, bytes: Option<&[u8]>) -> Result<Given, Failure> {
         match kind {
-            ProgramKind::Probe | ProgramKind::Controller | ProgramKind::Tracepoint => {
-                registers(kind, bytes.unwrap_or_default()).map(Given::Registers)
-            }
+            kind if kind.is_probe() => registers(kind, bytes.unwrap_or_default()).map(Given::Registers),
             ProgramKind::Memory { bytes: wanted } => match bytes {
                 Some(bytes) if bytes.len() != wanted as usize => Err(super::refused(&format!(
                     "the program is written for {wanted} bytes of memory, and gets {}",
@@ -28,7 +26,7 @@ impl Given {
                 Some(bytes) => Ok(Given::Lent(Context::memory(bytes))),
                 None => Ok(Given::Lent(Context::memory(&vec![0; zeros(wanted)?]))),
             },
-            ProgramKind::SocketFilter | ProgramKind::Xdp | ProgramKind::Classifier => {
+            kind => {
                 let context = Context::received(kind, bytes.unwrap_or_default());
                 // SANITY: these are the kinds that packets are received for.
                 Ok(Given::Lent(context.expect("a kind of packets")))

@@ -12,16 +12,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
+use weir_bpf::{Engine, Object};
 use weir_ebpf::ProgramKind;
 use weir_ebpf::elf::ObjectFile;
-use weir_interp::threaded::Threaded;
-use weir_interp::{Environment, Fault};
-use weir_rt::local::{self, LocalProgram};
 use weir_rt::runtime;
-use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_run::object;
-use weir_verifier::VerifiedProgram;
 
 use crate::args::bpf::{Run, Vm};
 use crate::bpf::given::Given;
@@ -49,83 +45,35 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
     let index = choose(&file, args.program.as_deref()).map_err(of_file)?;
     let kind = kind(&file, index).map_err(of_file)?;
     let memory = memory.as_deref();
-    match (args.unverified_checked, args.engine) {
+    let engine = match (args.unverified_checked, args.engine) {
         (true, Some(Vm::Jit | Vm::Kernel)) => {
-            Err(refused("--unverified-checked is of the interpreter alone"))
+            return Err(refused("--unverified-checked is of the interpreter alone"));
         }
-        (true, None | Some(Vm::Interp)) => {
-            let (segment, mut given) = (segment(&file, false)?, Given::of(kind, memory)?);
-            repeat(args, kind, || unverified(&file, index, &segment, &mut given))
-        }
-        (false, Some(Vm::Kernel)) => in_kernel(args, &InKernel::load(&file, index, memory)?),
-        (false, Some(Vm::Interp)) => {
-            let programs = Programs::of(&file, index).map_err(of_file)?;
-            let (segment, mut given) = (segment(&file, programs.need_lane())?, Given::of(kind, memory)?);
-            let environment = Environment { segment: &segment };
-            let (first, others) = (programs.first(), programs.others());
-            if let Some(threaded) = Threaded::of(first, &segment).filter(|_| others.is_empty()) {
-                return repeat(args, kind, || Ok(threaded.run(given.context())));
-            }
-            repeat(args, kind, || {
-                let result = weir_interp::run_among(&others, first, &environment, given.context());
-                result.map_err(|fault| faulted(first.name(), &fault))
-            })
-        }
-        (false, None | Some(Vm::Jit)) => {
-            let programs = Programs::of(&file, index).map_err(of_file)?;
-            let (segment, mut given) = (segment(&file, programs.need_lane())?, Given::of(kind, memory)?);
-            let program = programs.machine_code(&segment)?;
-            repeat(args, kind, || Ok(program.run(given.context())))
-        }
-    }
+        (false, Some(Vm::Kernel)) => return in_kernel(args, &InKernel::load(&file, index, memory)?),
+        (true, None | Some(Vm::Interp)) => None,
+        (false, Some(Vm::Interp)) => Some(Engine::Interpreter),
+        (false, None | Some(Vm::Jit)) => Some(Engine::Jit),
+    };
+    let name = file.object.programs[index].name.clone();
+    let object = Object::of_file(file).map_err(failure)?;
+    let Some(engine) = engine else {
+        let mut given = Given::of(kind, memory)?;
+        return repeat(args, kind, || {
+            object.run_unverified(&name, given.context(), UNVERIFIED_STEPS_MAX).map_err(failure)
+        });
+    };
+    let program = object.load(&name, engine).map_err(failure).map_err(of_file)?;
+    let mut given = Given::of(kind, memory)?;
+    repeat(args, kind, || program.run_in(given.context()).map_err(failure))
 }
 
-/// The program to run, and where arrays of programs hold some, all of the file, by their numbers.
-struct Programs {
-    verified: Vec<VerifiedProgram>,
-    first: usize,
-    take_over: bool,
-}
-
-impl Programs {
-    fn of(file: &ObjectFile, index: usize) -> Result<Programs, Failure> {
-        if file.maps.iter().all(|origin| origin.programs.is_empty()) {
-            return Ok(Programs {
-                verified: vec![object::verify_one(file, index)?],
-                first: 0,
-                take_over: false,
-            });
+/// What weir-bpf refuses, and what the machine does not give it.
+fn failure(error: weir_bpf::Error) -> Failure {
+    match error {
+        error @ (weir_bpf::Error::Loading(_) | weir_bpf::Error::Memory(_)) => {
+            Failure::Machine(anyhow!(error))
         }
-        let all = (0..file.object.programs.len()).map(|program| object::verify_one(file, program));
-        Ok(Programs { verified: all.collect::<Result<_, _>>()?, first: index, take_over: true })
-    }
-
-    fn first(&self) -> &VerifiedProgram {
-        &self.verified[self.first]
-    }
-
-    fn others(&self) -> Vec<&VerifiedProgram> {
-        self.verified.iter().filter(|_| self.take_over).collect()
-    }
-
-    fn need_lane(&self) -> bool {
-        self.verified.iter().any(VerifiedProgram::needs_lane)
-    }
-
-    /// The program as machine code of this process.
-    fn machine_code(&self, segment: &Segment) -> Result<LocalProgram, Failure> {
-        let abi = local::site(segment.layout());
-        let compile = |verified: &VerifiedProgram| {
-            let executable = weir_jit::compile(verified, &abi);
-            executable.map_err(|error| refused(&format!("{}: {error}", verified.name())))
-        };
-        let executables = self.verified.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
-        let loaded = match self.take_over {
-            true => LocalProgram::load_all(&executables, segment)
-                .map(|mut programs| programs.swap_remove(self.first)),
-            false => LocalProgram::load(&executables[0], segment),
-        };
-        loaded.context("loading machine code").map_err(Failure::Machine)
+        error => Failure::Refused(anyhow!(error)),
     }
 }
 
@@ -190,29 +138,4 @@ fn choose(file: &ObjectFile, name: Option<&str>) -> Result<usize, Failure> {
             found.ok_or_else(|| refused(&format!("no program is named `{name}`; there are: {}", names())))
         }
     }
-}
-
-/// The maps, with the contents that the file gives them.
-fn segment(file: &ObjectFile, needs_lane: bool) -> Result<Segment, Failure> {
-    let plan = if needs_lane { SegmentLayout::plan_claimable } else { SegmentLayout::plan };
-    let layout = plan(&file.object.maps, local::possible_cpus());
-    let layout = layout.map_err(|error| Failure::Refused(anyhow!(error)))?;
-    let segment = Segment::create_local(layout, &Identity::default()).context("creating the maps' segment");
-    let segment = segment.map_err(Failure::Machine)?;
-    let filled = segment.fill(&file.maps);
-    filled.map_err(|(map, error)| refused(&format!("first contents of map {map}: {error}")))?;
-    Ok(segment)
-}
-
-/// One run without verification, each access checked.
-fn unverified(file: &ObjectFile, index: usize, segment: &Segment, given: &mut Given) -> Result<u64, Failure> {
-    let (program, maps) = (&file.object.programs[index], &file.object.maps);
-    let environment = Environment { segment };
-    let result =
-        weir_interp::run_unverified(program, maps, &environment, given.context(), UNVERIFIED_STEPS_MAX);
-    result.map_err(|fault| faulted(&program.name, &fault))
-}
-
-fn faulted(name: &str, fault: &Fault) -> Failure {
-    Failure::Refused(anyhow!("{name}: {fault}"))
 }

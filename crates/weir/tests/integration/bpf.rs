@@ -162,18 +162,18 @@ fn maps_that_hold_maps_are_filled() {
 /// A program of a context that weir does not have becomes none that it runs by way of text.
 #[test]
 fn refusals_survive_text() {
-    let source = "#include \"bpf_helpers.h\"\nSEC(\"action\") int f(void *ctx) { return 0; }";
+    let source = "#include \"bpf_helpers.h\"\nSEC(\"sk_msg\") int f(void *ctx) { return 0; }";
     let (source, object) = (file("other.c", source), folder().join("other.o"));
     if !bpf::compile(Path::new(&source), &object) {
         return;
     }
     let object = object.display().to_string();
-    refuses(&["run", &object], &["unsupported: programs of section `action`"]);
+    refuses(&["run", &object], &["unsupported: programs of section `sk_msg`"]);
     let text = prints(&["dis", &object]);
-    assert!(text.contains("program \"f\" unsupported \"action\"\n"), "{text}");
+    assert!(text.contains("program \"f\" unsupported \"sk_msg\"\n"), "{text}");
     let text = file("other.s", &text);
     for arguments in [&["run", &text][..], &["verify", &text], &["asm", &text, "-o", "/dev/null"]] {
-        refuses(arguments, &["other.s: line 2: unsupported: the program `f` is of section `action`"]);
+        refuses(arguments, &["other.s: line 2: unsupported: the program `f` is of section `sk_msg`"]);
     }
 }
 
@@ -197,7 +197,7 @@ fn maps_that_take_most_of_the_memory_are_refused() {
         let output = weir(&["run", "--engine", engine, &source]);
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{message}");
-        for part in ["creating the maps' segment: the maps need ", " are available", "(map huge alone takes "]
+        for part in ["making the maps: the maps need ", " are available", "(map huge alone takes "]
         {
             assert!(message.contains(part), "{message}");
         }
@@ -279,7 +279,7 @@ fn sections_that_nobody_knows_are_refused() {
     for (section, wanted) in [
         ("xdp_prog", "no kind of program is called so"),
         ("socket1", "no kind of program is called so"),
-        ("action", "this version runs those of"),
+        ("sk_msg", "this version runs those of"),
     ] {
         let source =
             format!("#include \"bpf_helpers.h\"\nSEC(\"{section}\") int f(void *ctx) {{ return 0; }}\n");
@@ -305,10 +305,10 @@ fn rejections_name_the_source_line() {
     let section = "in section `uprobe/f`";
     refuses(&["verify", &object], &[&object, "f: instruction", "unsafe", &place, section]);
     refuses(&["run", &object], &["f: instruction", "unsafe", &place]);
-    let other = source.replace("uprobe/f", "fentry/f").replace("return *v", "return v ? *v : 0");
-    let path = file("fentry.c", &other);
-    let Some(object) = compile(Path::new(&path), "fentry") else { return };
-    refuses(&["verify", &object], &["f: unsupported: programs of section `fentry/f`"]);
+    let other = source.replace("uprobe/f", "sk_lookup/f").replace("return *v", "return v ? *v : 0");
+    let path = file("sk_lookup.c", &other);
+    let Some(object) = compile(Path::new(&path), "sk_lookup") else { return };
+    refuses(&["verify", &object], &["f: unsupported: programs of section `sk_lookup/f`"]);
 }
 
 /// Instructions of assembly text as digits.
@@ -509,7 +509,7 @@ fn objects_are_adapted_to_the_types_that_are_given() {
     assert_eq!(prints(&["run", "--btf", &target, &object, "--program", "f"]), "0x8\n");
     refuses(
         &["run", "--btf", &target, &object, "--program", "g"],
-        &["weir has no helper number 195896080", "byte offset of a field: struct task.uid", "adapted.c:"],
+        &["what stood here is not to be had", "byte offset of a field: struct task.uid", "adapted.c:"],
     );
     refuses(&["run", "--btf", "/nonexistent", &object, "--program", "f"], &["cannot open /nonexistent"]);
     refuses(
