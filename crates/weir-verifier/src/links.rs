@@ -106,17 +106,17 @@ impl Links {
         self.0.iter().filter(is_other)
     }
 
-    /// Those that hold in `other` too.
-    pub(crate) fn common(&self, mine: &State, other: &State) -> Links {
+    /// Those that hold in `other` too, and that numbers of `both` fit, which is made of the two: what a form says of a
+    /// number by itself must be in its bounds, where whoever compares states finds it.
+    pub(crate) fn common(&self, other: &State, both: &State) -> Links {
         let mut kept: Vec<Member> = Vec::new();
         for member in &self.0 {
             // With the first of its class; who differs from that one is left out.
             let first = kept.iter().find(|kept| kept.link.id == member.link.id);
-            if first.is_none_or(|first| holds(other, first, member)) {
+            if fits(both, member) && first.is_none_or(|first| holds(other, first, member)) {
                 kept.push(*member);
             }
         }
-        debug_assert!(mine.links.0.len() >= kept.len(), "no link is made of two states");
         let mut links = Links(kept);
         links.drop_alone();
         links
@@ -134,6 +134,17 @@ impl Links {
                 true
             }
         })
+    }
+}
+
+/// The member's number is one that its form has.
+fn fits(state: &State, member: &Member) -> bool {
+    let Some(number) = state.number_at(member.frame.into(), member.spot) else { return false };
+    match member.link.form {
+        Form::Whole => true,
+        Form::Low => number.max <= u32::MAX.into(),
+        Form::Signed => number.smin >= i32::MIN.into() && number.smax <= i32::MAX.into(),
+        Form::Raised => number.bits.low(32) == Tnum::constant(0),
     }
 }
 

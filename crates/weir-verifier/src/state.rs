@@ -452,7 +452,7 @@ impl State {
                 }
             }
         }
-        joined.links = self.links.common(self, other);
+        joined.links = self.links.common(other, &joined);
         Some(joined)
     }
 
@@ -484,7 +484,6 @@ impl State {
             return None;
         }
         let mut merged = self.clone();
-        merged.links = self.links.common(self, old);
         for at in registers() {
             merged.registers[at] = merge_values(old.registers[at], self.registers[at], how);
         }
@@ -496,6 +495,7 @@ impl State {
                 *merged.slot_mut(0, slot) = Slot::Spilled(merge_values(old, new, how));
             }
         }
+        merged.links = self.links.common(old, &merged);
         Some(merged)
     }
 
@@ -509,7 +509,6 @@ impl State {
             return None;
         }
         let mut wider = self.clone();
-        wider.links = self.links.common(self, next);
         let innermost = self.depth();
         for at in (0..10u8).filter(|at| moved & register_place(*at) == 0) {
             let (register, matters) = (usize::from(at), numbers & register_place(at) != 0);
@@ -538,6 +537,7 @@ impl State {
                 }
             }
         }
+        wider.links = self.links.common(next, &wider);
         Some(wider)
     }
 

@@ -141,3 +141,57 @@ fn programs_run_in_threads_and_outlive_their_object() {
         }
     });
 }
+
+/// Two kinds of programs, an array of programs of one of them, a map without a size, and an instruction that is not to be had.
+const MIXED: &str = "
+map jumps prog_array key 4 value 4 entries 4
+holds jumps 1 second
+map sized_by_its_tool array key 4 value 8 entries 0
+map counts array key 4 value 8 entries 1
+program \"first\" xdp
+r2 = map[jumps] ll
+r3 = 1
+call tail_call
+r0 = 7
+exit
+program \"probe\" probe
+r0 = 3
+exit
+program \"uses\" xdp
+r0 = map[sized_by_its_tool] ll
+r0 = 0
+exit
+program \"second\" xdp
+r1 = map[counts][0] ll
+r0 = *(u64 *)(r1 + 0)
+r0 += 5
+exit
+program \"other\" xdp
+call 0xbad2310
+exit
+";
+
+#[test]
+fn programs_are_loaded_with_what_they_reach_and_nothing_else() {
+    for engine in ENGINES {
+        let object = Object::of_file(weir_ebpf::asm::parse_file(MIXED).unwrap()).unwrap();
+        let counts = object.map("counts").unwrap();
+        counts.update(&[0; 4], &37u64.to_le_bytes(), 0).unwrap();
+        let run = |name: &str| object.load(name, engine).unwrap().run(&mut [0; 64]);
+        assert_eq!(run("first").unwrap(), 42);
+        assert_eq!(object.load("probe", engine).unwrap().run(&mut []).unwrap(), 3);
+        let refused = object.load("uses", engine).unwrap_err().to_string();
+        let reason = "the map `sized_by_its_tool`: max_entries is 0; it must be 1 to ";
+        assert!(refused.contains(reason), "{refused}");
+        assert!(object.load("other", engine).unwrap_err().to_string().contains("is not to be had"));
+        let unusable: Vec<(&str, &str)> = object.unusable_maps().collect();
+        assert!(
+            unusable[0].0 == "sized_by_its_tool" && reason.contains(&unusable[0].1[..16]),
+            "{unusable:?}"
+        );
+        assert_eq!(
+            object.maps().map(|map| map.spec().name.as_str()).collect::<Vec<_>>(),
+            ["jumps", "counts"]
+        );
+    }
+}

@@ -197,8 +197,7 @@ fn maps_that_take_most_of_the_memory_are_refused() {
         let output = weir(&["run", "--engine", engine, &source]);
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{message}");
-        for part in ["making the maps: the maps need ", " are available", "(map huge alone takes "]
-        {
+        for part in ["making the maps: the maps need ", " are available", "(map huge alone takes "] {
             assert!(message.contains(part), "{message}");
         }
     }
