@@ -159,6 +159,21 @@ pub(crate) fn install_missing() -> Result<()> {
     Ok(())
 }
 
+/// Other machines that crates are checked for: another processor, and another system.
+const TARGETS: [&str; 2] = ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin"];
+
+/// Adds their standard libraries to the compiler, where rustup can; what is missing is skipped.
+pub(crate) fn add_targets() {
+    if process::find_program("rustup").is_none() {
+        eprintln!("xtask: no rustup: crates are not checked for {}", TARGETS.join(" and "));
+        return;
+    }
+    if let Err(error) = process::run(Command::new("rustup").args(["--quiet", "target", "add"]).args(TARGETS))
+    {
+        eprintln!("xtask: {error:#}; crates are not checked for other machines");
+    }
+}
+
 fn install(names: &[&str]) -> Result<()> {
     let mut install = apt_get();
     process::run(install.args(["install", "-y", "-qq", "--no-install-recommends"]).args(names))

@@ -47,6 +47,7 @@ mod frozen;
 mod functions;
 mod half;
 mod limits;
+mod linked;
 mod links;
 mod loops;
 mod memory;
@@ -62,6 +63,7 @@ mod slot;
 mod state;
 mod step;
 mod tnum;
+mod value;
 mod verified;
 
 use std::cell::Cell;

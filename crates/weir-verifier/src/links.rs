@@ -5,13 +5,11 @@
 //! plus a constant, in one of a few [`Form`]s.
 //!
 //! That a state has a link is part of what it claims: one that is to be covered by it must have it too, as far as what
-//! was found out behind it rests on it (`explore`).
+//! was found out after it rests on it (`linked`, `explore`).
 
 use crate::alu::apply;
-use crate::explore::{Path, Walk};
 use crate::places::{FramePlaces, register_place};
 use crate::scalar::Scalar;
-use crate::state::State;
 use crate::tnum::Tnum;
 use weir_ebpf::insn::alu;
 
@@ -53,9 +51,9 @@ pub(crate) enum Form {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Link {
     /// Of the class, and of no other on any path.
-    id: u32,
-    form: Form,
-    add: u64,
+    pub(crate) id: u32,
+    pub(crate) form: Form,
+    pub(crate) add: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +61,14 @@ struct Member {
     frame: u8,
     spot: Spot,
     link: Link,
+}
+
+/// A state, as far as this is concerned.
+pub(crate) trait Numbers {
+    fn links(&self) -> &Links;
+
+    /// The number at this place of a frame, if it is one.
+    fn number_at(&self, frame: usize, spot: Spot) -> Option<Scalar>;
 }
 
 /// The numbers of a state that are linked; each is in one class.
@@ -99,16 +105,22 @@ impl Links {
         self.0 = kept;
     }
 
-    fn others(&self, frame: usize, spot: Spot, id: u32) -> impl Iterator<Item = &Member> {
+    /// The others of its class: frame, place and link of each.
+    pub(crate) fn others(
+        &self,
+        frame: usize,
+        spot: Spot,
+        link: Link,
+    ) -> impl Iterator<Item = (usize, Spot, Link)> {
         let is_other = move |member: &&Member| {
-            member.link.id == id && (usize::from(member.frame), member.spot) != (frame, spot)
+            member.link.id == link.id && (usize::from(member.frame), member.spot) != (frame, spot)
         };
-        self.0.iter().filter(is_other)
+        self.0.iter().filter(is_other).map(|member| (member.frame.into(), member.spot, member.link))
     }
 
     /// Those that hold in `other` too, and that numbers of `both` fit, which is made of the two: what a form says of a
     /// number by itself must be in its bounds, where whoever compares states finds it.
-    pub(crate) fn common(&self, other: &State, both: &State) -> Links {
+    pub(crate) fn common(&self, other: &impl Numbers, both: &impl Numbers) -> Links {
         let mut kept: Vec<Member> = Vec::new();
         for member in &self.0 {
             // With the first of its class; who differs from that one is left out.
@@ -123,7 +135,7 @@ impl Links {
     }
 
     /// Whatever is linked here among the `places` of each frame is so in `new`.
-    pub(crate) fn cover(&self, new: &State, places: impl Fn(usize) -> FramePlaces) -> bool {
+    pub(crate) fn cover(&self, new: &impl Numbers, places: impl Fn(usize) -> FramePlaces) -> bool {
         let mut wanted =
             self.0.iter().filter(|member| places(member.frame.into()) & member.spot.place() != 0);
         let mut firsts: Vec<&Member> = Vec::new();
@@ -138,7 +150,7 @@ impl Links {
 }
 
 /// The member's number is one that its form has.
-fn fits(state: &State, member: &Member) -> bool {
+fn fits(state: &impl Numbers, member: &Member) -> bool {
     let Some(number) = state.number_at(member.frame.into(), member.spot) else { return false };
     match member.link.form {
         Form::Whole => true,
@@ -149,8 +161,8 @@ fn fits(state: &State, member: &Member) -> bool {
 }
 
 /// What links two members of a class links them in `state`.
-fn holds(state: &State, first: &Member, second: &Member) -> bool {
-    let in_state = |member: &Member| state.links.of(member.frame.into(), member.spot);
+fn holds(state: &impl Numbers, first: &Member, second: &Member) -> bool {
+    let in_state = |member: &Member| state.links().of(member.frame.into(), member.spot);
     if let (Some(one), Some(two)) = (in_state(first), in_state(second)) {
         return one.id == two.id
             && (one.form, two.form) == (first.link.form, second.link.form)
@@ -171,7 +183,7 @@ fn holds(state: &State, first: &Member, second: &Member) -> bool {
 }
 
 /// What a member's number says of the base: of its low half alone, unless the member is whole.
-fn base_of(link: Link, number: Scalar) -> Scalar {
+pub(crate) fn base_of(link: Link, number: Scalar) -> Scalar {
     let by = Scalar::constant(link.add);
     match link.form {
         Form::Whole => apply(alu::SUB, 0, true, number, by),
@@ -185,7 +197,7 @@ fn base_of(link: Link, number: Scalar) -> Scalar {
 
 /// What the base says of a member, which was known to be in `old`; `is_whole`: it is more than a low half. None where
 /// nothing fits both.
-fn member_of(link: Link, base: Scalar, is_whole: bool, old: Scalar) -> Option<Scalar> {
+pub(crate) fn member_of(link: Link, base: Scalar, is_whole: bool, old: Scalar) -> Option<Scalar> {
     let by = Scalar::constant(link.add);
     if link.form == Form::Whole && is_whole {
         return old.intersect(apply(alu::ADD, 0, true, base, by));
@@ -196,68 +208,6 @@ fn member_of(link: Link, base: Scalar, is_whole: bool, old: Scalar) -> Option<Sc
         Form::Low => old.intersect(low),
         Form::Signed => old.intersect(low.sign_extended(32)),
         Form::Raised => old.intersect(apply(alu::LSH, 0, true, low, Scalar::constant(32))),
-    }
-}
-
-/// A number that another one said something of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Learned {
-    pub(crate) frame: usize,
-    pub(crate) spot: Spot,
-    pub(crate) number: Scalar,
-}
-
-impl State {
-    /// What `register`, now known to be in `number`, says of others. Of one that no number fits any more it says
-    /// nothing: that nobody comes here would rest on that one's number, which may be one that does not matter.
-    fn learned(&self, register: u8, number: Scalar) -> Vec<Learned> {
-        let (frame, spot) = (self.depth(), Spot::Register(register));
-        let mut learned = Vec::new();
-        let Some(link) = self.links.of(frame, spot) else { return learned };
-        let base = base_of(link, number);
-        for other in self.links.others(frame, spot, link.id) {
-            let (frame, spot) = (usize::from(other.frame), other.spot);
-            let Some(old) = self.number_at(frame, spot) else { continue };
-            let is_whole = link.form == Form::Whole;
-            if let Some(number) = member_of(other.link, base, is_whole, old).filter(|number| *number != old) {
-                learned.push(Learned { frame, spot, number });
-            }
-        }
-        learned
-    }
-
-    /// The two registers hold the same number; or certainly do not.
-    pub(crate) fn are_same(&self, one: u8, two: u8) -> Option<bool> {
-        if one == two {
-            return Some(true);
-        }
-        let of = |register: u8| self.links.of(self.depth(), Spot::Register(register));
-        let (one, two) = (of(one)?, of(two)?);
-        if (one.id, one.form) != (two.id, two.form) {
-            return None;
-        }
-        let between = one.add.wrapping_sub(two.add);
-        match (between, one.form) {
-            (0, _) => Some(true),
-            (_, Form::Whole) => Some(false),
-            _ if between as u32 == 0 => Some(true),
-            _ => Some(false),
-        }
-    }
-
-    /// `one - two`, where that is a constant: of all 64 bits, or of the low half.
-    pub(crate) fn distance(&self, one: u8, two: u8, wide: bool) -> Option<u64> {
-        if one == two {
-            return Some(0);
-        }
-        let of = |register: u8| self.links.of(self.depth(), Spot::Register(register));
-        let (one, two) = (of(one)?, of(two)?);
-        let is_raised = [one, two].iter().any(|link| link.form == Form::Raised);
-        if one.id != two.id || is_raised || wide && (one.form, two.form) != (Form::Whole, Form::Whole) {
-            return None;
-        }
-        let between = one.add.wrapping_sub(two.add);
-        Some(if wide { between } else { between & u64::from(u32::MAX) })
     }
 }
 
@@ -309,43 +259,6 @@ pub(crate) fn after(
             }
         }
         _ => None,
-    }
-}
-
-impl Walk<'_> {
-    /// The link of a number that is about to be copied from `spot`: its own, or that of a new class.
-    pub(crate) fn link_of(&mut self, path: &mut Path, frame: usize, spot: Spot) -> Link {
-        if let Some(link) = path.state.links.of(frame, spot) {
-            // What is found out of the copy may rest on what the number was linked with before.
-            self.rests_on_link(path, frame, spot.place());
-            return link;
-        }
-        let low_bits = path.state.number_at(frame, spot).map_or(Tnum::UNKNOWN, |number| number.bits.low(32));
-        // What was shifted up by 32 bits may come down again, in this copy and in others.
-        let form = if low_bits == Tnum::constant(0) { Form::Raised } else { Form::Whole };
-        let link = Link { id: self.new_id(), form, add: 0 };
-        path.state.links.set(frame, spot, link);
-        link
-    }
-
-    /// What the operands of a comparison, now known to be in these, say of others.
-    pub(crate) fn learned(&mut self, path: &Path, operands: [(Option<u8>, Scalar); 2]) -> Vec<Learned> {
-        let mut all = Vec::new();
-        if path.state.links.is_empty() {
-            return all;
-        }
-        for (register, number) in operands {
-            let Some(register) = register else { continue };
-            let learned = path.state.learned(register, number);
-            if !learned.is_empty() {
-                self.rests_on_link(path, path.state.depth(), register_place(register));
-            }
-            for other in &learned {
-                self.rests_on_link(path, other.frame, other.spot.place());
-            }
-            all.extend(learned);
-        }
-        all
     }
 }
 

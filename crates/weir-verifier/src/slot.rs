@@ -3,8 +3,9 @@
 use crate::alu::apply;
 use crate::half::Half;
 use crate::scalar::Scalar;
-use crate::state::{Join, Value};
+
 use crate::tnum::Tnum;
+use crate::value::{Join, Value};
 use weir_ebpf::insn::alu;
 
 /// 8 bytes of stack.

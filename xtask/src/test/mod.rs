@@ -57,6 +57,7 @@ pub(crate) fn test(options: &Options) -> Result<()> {
     }
     if !options.offline {
         packages::install_missing()?;
+        packages::add_targets();
         kernels::fetch_for_tests();
     }
     let expected = skips::expected(skips::Run::this(options.offline))?;

@@ -83,7 +83,7 @@ const CONDITIONS: [(&str, Condition); 11] = [
 /// Whether a condition holds: a word of [`CONDITIONS`], or one of
 ///
 /// - `no-cpu:FLAG`: a flag that /proc/cpuinfo does not list;
-/// - `no-file:PATH`, `no-program:NAME`;
+/// - `no-file:PATH`, `no-program:NAME`; `no-rust-target:NAME`: the compiler has no standard library for it;
 /// - `linux<6.6`, `glibc<2.35`, `babeltrace2<2.1`: an older one, or none.
 fn holds(condition: &str, run: Run) -> Option<bool> {
     if let Some((_, holds)) = CONDITIONS.iter().find(|(name, _)| *name == condition) {
@@ -94,6 +94,10 @@ fn holds(condition: &str, run: Run) -> Option<bool> {
             "no-cpu" => Some(!cpu_flags().split_ascii_whitespace().any(|flag| flag == name)),
             "no-file" => Some(!Path::new(name).exists()),
             "no-program" => Some(find_program(name).is_none()),
+            "no-rust-target" => {
+                let folder = said_by("rustc", &["--print", "target-libdir", "--target", name]);
+                Some(folder.is_none_or(|folder| !Path::new(&folder).is_dir()))
+            }
             _ => None,
         };
     }
@@ -212,6 +216,7 @@ mod tests {
             ("no-file:/no such file", ROOT, Some(true)),
             ("no-program:sh", ROOT, Some(false)),
             ("no-program:no such program", ROOT, Some(true)),
+            ("no-rust-target:no-such-target", ROOT, Some(true)),
             ("no-cpu:sse2", ROOT, Some(false)),
             ("no-cpu:sse", ROOT, Some(false)),
             ("no-cpu:no-such-flag", ROOT, Some(true)),

@@ -163,6 +163,26 @@ fn a_c_program_embeds_it_with_either_engine_and_however_it_is_linked() {
     }
 }
 
+/// The same by ctypes: examples/embed.py.
+#[test]
+fn a_python_program_embeds_it_with_either_engine() {
+    let prefix = Prefix::new("python");
+    if Command::new("python3").arg("--version").output().is_err() {
+        return skip::skip("python3", "python3 is not installed");
+    }
+    let source = paths::root().join("crates/weir-capi/examples/embed.py");
+    let source = source.to_str().unwrap();
+    let Some(object) = object(&prefix, "BPF_MAP_TYPE_ARRAY") else { return };
+    let python = Path::new("python3");
+    for interpreter in [false, true] {
+        let (output, error, code) = prefix.run(python, &[source, &object, "count", "protocols"], interpreter);
+        assert_eq!((output.as_str(), error.as_str(), code), ("r0 = 2\n17: 3\n", "", Some(0)));
+    }
+    let (output, error, code) = prefix.run(python, &[source, &object, "beyond", "protocols"], false);
+    assert_eq!((output.as_str(), code), ("", Some(1)));
+    assert!(error.contains("beyond") && error.contains("unsafe") && error.contains("count.c:18"), "{error}");
+}
+
 /// Valgrind has no rseq, no vDSO and no `lsl`, from which runs learn their CPU elsewhere.
 #[test]
 fn memcheck_finds_nothing_in_runs_on_per_cpu_maps() {
