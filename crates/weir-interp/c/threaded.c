@@ -38,6 +38,7 @@ struct cursor {
 struct caller {
     const struct op *back;
     u64 kept[5]; /* r6 to r10 */
+    u32 rounds;  /* left to may_goto */
     /* Of a helper that calls back: its own operation, and what each round is given. */
     const struct op *helper;
     u64 context;
@@ -167,9 +168,9 @@ const char *const weir_interp_names[] = {ALL(NAMES_4, NAMES_J, NAMES_1, NAMES_S,
 #define D r[op->dst]
 #define S r[op->src]
 
-/* Runs operations from `op` on with r1 and r2; rounds: how often may_goto may go on in all. With op 0: *addresses
+/* Runs operations from `op` on with r1 and r2; most: how often may_goto may go on in each call of a function. With op 0: *addresses
  * becomes the table of the operations' addresses. */
-u64 weir_interp_threaded(const struct op *op, u64 r1, u64 r2, u32 rounds, const void *const **addresses)
+u64 weir_interp_threaded(const struct op *op, u64 r1, u64 r2, u32 most, const void *const **addresses)
 {
     static const void *const go[] = {ALL(GO_4, GO_J, GO_1, GO_S, GO_A, GO_X)};
     if (!op) {
@@ -182,6 +183,7 @@ u64 weir_interp_threaded(const struct op *op, u64 r1, u64 r2, u32 rounds, const 
     /* Not cleared: what a verified program reads of it, it has written. */
     u64 stack[CALL_DEPTH_MAX * FRAME_BYTES / 8];
     u64 r[11];
+    u32 rounds = most;
     const u64 context = r1;
     r[1] = r1;
     r[2] = r2;
@@ -311,6 +313,8 @@ call_local: {
     caller->back = op + 1;
     for (int n = 0; n < 5; n++)
         caller->kept[n] = r[6 + n];
+    caller->rounds = rounds;
+    rounds = most;
     caller++;
     r[10] -= FRAME_BYTES;
     op += op->jump;
@@ -373,6 +377,8 @@ next_element: {
 call_back: {
     for (int n = 0; n < 5; n++)
         caller->kept[n] = r[6 + n];
+    caller->rounds = rounds;
+    rounds = most;
     caller++;
     r[10] -= FRAME_BYTES;
     op += op->jump;
@@ -384,6 +390,7 @@ exit: {
     caller--;
     for (int n = 0; n < 5; n++)
         r[6 + n] = caller->kept[n];
+    rounds = caller->rounds;
     op = caller->back;
     goto *op->go;
 }

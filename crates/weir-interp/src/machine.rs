@@ -92,7 +92,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) registers: [u64; 11],
     pub(crate) pc: usize,
     callers: Vec<Caller>,
-    /// Times that `may_goto` goes on, in all.
+    /// Times that `may_goto` goes on, in the function at hand: each call has its own.
     rounds_left: u32,
     pub(crate) memory: Space<'a>,
 }
@@ -102,6 +102,7 @@ struct Caller {
     return_to: usize,
     /// r6 to r10.
     kept: [u64; 5],
+    rounds_left: u32,
     /// The caller is a helper, which goes on when the function returns.
     rounds: Option<Rounds>,
 }
@@ -362,7 +363,9 @@ impl Machine<'_> {
             self.memory.clear_frame();
         }
         let [.., r6, r7, r8, r9, r10] = self.registers;
-        self.callers.push(Caller { return_to: self.pc + 1, kept: [r6, r7, r8, r9, r10], rounds });
+        let rounds_left = std::mem::replace(&mut self.rounds_left, MAY_GOTO_ROUNDS_MAX);
+        let kept = [r6, r7, r8, r9, r10];
+        self.callers.push(Caller { return_to: self.pc + 1, kept, rounds_left, rounds });
         self.registers[10] = frame;
         self.pc = target;
         Ok(None)
@@ -372,6 +375,7 @@ impl Machine<'_> {
         let Some(caller) = self.callers.pop() else { return Ok(Some(self.registers[0])) };
         self.memory.leave();
         self.registers[6..].copy_from_slice(&caller.kept);
+        self.rounds_left = caller.rounds_left;
         match caller.rounds {
             Some(rounds) => {
                 let answer = self.registers[0];

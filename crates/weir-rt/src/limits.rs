@@ -103,8 +103,7 @@ pub const CALL_DEPTH_MAX: u32 = 8;
 /// over from: frames of 512 bytes together, and of each what its functions save and keep besides.
 pub const PROGRAM_STACK_BYTES: u32 = STACK_FRAME_BYTES + CALL_DEPTH_MAX * 160 + HELPER_STACK_BYTES;
 
-/// Times that one run may pass its `may_goto` instructions before they jump (the kernel's BPF_MAX_LOOPS, which there
-/// each function's frame has anew).
+/// Times that each call of a function may pass its `may_goto` instructions before they jump (the kernel's BPF_MAX_LOOPS).
 pub const MAY_GOTO_ROUNDS_MAX: u32 = 8 * 1024 * 1024;
 
 /// A dump of a hash gives up after so many entries too many, or buckets that are no chains: the segment is corrupted,

@@ -184,7 +184,6 @@ impl<'a> Emitter<'a> {
         for callee in input.ops.iter().filter_map(Op::callee) {
             callees.entry(callee).or_insert_with(|| asm.label());
         }
-        let has_rounds = input.ops.iter().any(|op| matches!(op, Op::MayGoto { .. }));
         let (cold, frame) = (Vec::new(), Frame::default());
         Emitter {
             asm,
@@ -197,7 +196,6 @@ impl<'a> Emitter<'a> {
             inversions,
             loops,
             callees,
-            has_rounds,
             epilogue: None,
             tail_entry: 0,
             no_packet: None,
@@ -211,7 +209,9 @@ impl<'a> Emitter<'a> {
         let ops = &self.input.ops[function.start..end];
         let is_program = function.start == 0;
         let claims = is_program && self.input.claims;
-        let keeps_run = claims || is_program && self.has_rounds;
+        // Each call of a function has rounds of its own, and gives its caller's back.
+        let counts = ops.iter().any(|op| matches!(op, Op::MayGoto { .. }));
+        let keeps_run = claims || counts;
         let has_tries = self.input.maps.iter().any(|map| map.kind == weir_ebpf::MapKind::LpmTrie);
         self.frame = Frame::new(ops, function.stack_bytes, keeps_run, claims, has_tries);
         self.epilogue = None;
@@ -219,7 +219,7 @@ impl<'a> Emitter<'a> {
             self.asm.bind(*entry);
             self.origin(function.start);
         }
-        self.prologue(is_program);
+        self.prologue(is_program, counts);
         let mut around: Vec<(usize, Label)> = Vec::new();
         for (index, op) in (function.start..).zip(ops) {
             while let Some((_, end)) = around.pop_if(|(end, _)| *end == index) {
@@ -327,7 +327,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    fn prologue(&mut self, is_program: bool) {
+    fn prologue(&mut self, is_program: bool, counts: bool) {
         if is_program && self.has_tail_calls() {
             self.count_tail_calls_from_zero();
         }
@@ -349,8 +349,10 @@ impl<'a> Emitter<'a> {
         if is_program && self.input.claims {
             self.claim();
         }
-        if is_program && self.has_rounds {
-            self.rounds();
+        match (counts, is_program) {
+            (true, true) => self.rounds(),
+            (true, false) => self.rounds_of_call(),
+            (false, _) => {}
         }
         if is_program {
             self.arguments();
@@ -586,6 +588,15 @@ impl<'a> Emitter<'a> {
         } else {
             self.asm.mov_value(RUN, rounds as u64);
         }
+    }
+
+    /// The same in a function: what its caller has left is saved with the registers.
+    fn rounds_of_call(&mut self) {
+        if self.input.claims {
+            self.asm.op_imm(encode::Op::ShrImm, Width::W64, RUN, 32);
+            self.asm.op_imm(encode::Op::ShlImm, Width::W64, RUN, 32);
+        }
+        self.rounds();
     }
 
     /// The counter stays 0 once it is: every later `may_goto` jumps as well.

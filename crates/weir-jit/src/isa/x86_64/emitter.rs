@@ -142,8 +142,6 @@ pub(crate) struct Emitter<'a> {
     pub(super) loops: Vec<Option<usize>>,
     /// By first slot: of the functions that something calls, before their frame is made.
     pub(super) callees: BTreeMap<usize, Label>,
-    /// Some function counts rounds.
-    pub(super) has_rounds: bool,
     pub(super) epilogue: Option<Label>,
     /// Where tail calls enter.
     pub(crate) tail_entry: u32,
