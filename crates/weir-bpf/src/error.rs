@@ -51,6 +51,9 @@ pub enum Error {
     /// No map of that name.
     #[error("no map is named `{0}`")]
     NoMap(String),
+    /// No variable of that name that the file describes.
+    #[error("no variable is named `{0}`, or the file does not describe it (compile with -g)")]
+    NoVariable(String),
     /// The program is of a kind that is not run here.
     #[error("{0}")]
     OtherContext(String),

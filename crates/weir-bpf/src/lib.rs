@@ -8,7 +8,8 @@
 //!
 //! ```text
 //! object ─▶ program   what is opened ─▶ what is run
-//!        └▶ map
+//!   │    └▶ map
+//!   └▶ definitions    what may be changed while it is opened
 //! error               what all of them refuse
 //! ```
 //!
@@ -20,6 +21,7 @@
 #[doc = include_str!("../../../docs/coming-from-rbpf.md")]
 mod coming_from_rbpf {}
 
+mod definitions;
 mod error;
 
 mod map;
@@ -34,6 +36,7 @@ pub use weir_verifier::{Rejection, RejectionKind, VerifiedProgram};
 /// Bytes that a run may be lent at most.
 pub const LENT_BYTES_MAX: usize = weir_rt::limits::LENT_BYTES_MAX as usize;
 
+pub use crate::definitions::Definitions;
 pub use crate::error::Error;
 pub use crate::map::Map;
 pub use crate::object::Object;

@@ -15,6 +15,7 @@ use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout, map_fault};
 use weir_verifier::{Limits, Maps, VerifiedProgram};
 
+use crate::definitions::Definitions;
 use crate::error::Error;
 use crate::map::Map;
 use crate::program::{Engine, Program};
@@ -42,6 +43,18 @@ impl Object {
     /// # Errors
     /// As of [`Object::open`].
     pub fn open_for(path: &Path, types: Option<&[u8]>) -> Result<Object, Error> {
+        Object::open_with(path, types, |_| Ok(()))
+    }
+
+    /// The same, with changes to its maps and variables before they are made.
+    ///
+    /// # Errors
+    /// As of [`Object::open`]; what `change` answers.
+    pub fn open_with(
+        path: &Path,
+        types: Option<&[u8]>,
+        change: impl FnOnce(&mut Definitions<'_>) -> Result<(), Error>,
+    ) -> Result<Object, Error> {
         let in_file = |error| Error::InFile { path: path.to_owned(), error: Box::new(error) };
         let mut bytes = Vec::new();
         let read =
@@ -50,7 +63,7 @@ impl Object {
         if bytes.len() > FILE_BYTES_MAX {
             return Err(Error::FileTooLarge { path: path.to_owned(), most: FILE_BYTES_MAX });
         }
-        Object::read_for(&bytes, types).map_err(in_file)
+        Object::read_with(&bytes, types, change).map_err(in_file)
     }
 
     /// Reads the bytes of an object file.
@@ -66,13 +79,27 @@ impl Object {
     /// # Errors
     /// As of [`Object::open`].
     pub fn read_for(bytes: &[u8], types: Option<&[u8]>) -> Result<Object, Error> {
+        Object::read_with(bytes, types, |_| Ok(()))
+    }
+
+    /// The same, with changes to its maps and variables before they are made.
+    ///
+    /// # Errors
+    /// As of [`Object::open`]; what `change` answers.
+    pub fn read_with(
+        bytes: &[u8],
+        types: Option<&[u8]>,
+        change: impl FnOnce(&mut Definitions<'_>) -> Result<(), Error>,
+    ) -> Result<Object, Error> {
         let of_kernel = match types {
             // Only a program that asks for the kernel's types has a need for 5 MB of them.
             None if elf::needs_target(bytes).unwrap_or(false) => std::fs::read(KERNEL_BTF).ok(),
             _ => None,
         };
         let types = types.or(of_kernel.as_deref()).map(Btf::parse).transpose().map_err(Error::Types)?;
-        Object::of(elf::read_for(bytes, types.as_ref().map(Target::new).as_ref())?, false)
+        let mut file = elf::read_for(bytes, types.as_ref().map(Target::new).as_ref())?;
+        change(&mut Definitions(&mut file))?;
+        Object::of(file, false)
     }
 
     /// One program, named `program`, of instructions as they lie in memory (RFC 9669, section 3.1). It has no maps; r1 is the address

@@ -448,7 +448,7 @@ fn target(at: usize, distance: i64) -> Result<usize, Refusal> {
 fn call(insn: Insn, at: usize) -> Result<Op, Refusal> {
     let Insn { dst, src, off, imm, opcode } = insn;
     if opcode & source::X != 0 {
-        return unsupported("calls through a register are not in RFC 9669");
+        return unsupported("callx (opcode 0x8d), which calls through a register, is not in RFC 9669");
     }
     zero("destination register", dst)?;
     zero("offset", off)?;

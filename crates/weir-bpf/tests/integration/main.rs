@@ -195,3 +195,56 @@ fn programs_are_loaded_with_what_they_reach_and_nothing_else() {
         );
     }
 }
+
+/// `chosen` is the word of a map that has no size yet.
+const SWITCHES: &str = "#include \"bpf_helpers.h\"
+const volatile u32 chosen = 77;
+const volatile u8 scale;
+struct { __uint(type, BPF_MAP_TYPE_ARRAY); __type(key, u32); __type(value, u32[4]); } words SEC(\".maps\");
+SEC(\"xdp\") int pick(void *ctx)
+{
+	u32 key = 2, *found = bpf_map_lookup_elem(&words, &key);
+	return found ? found[chosen] * scale : 0;
+}
+";
+
+#[test]
+fn maps_and_variables_are_changed_before_they_are_made() {
+    let folder = testkit::paths::target().join("bpf-definitions");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, file) = (folder.join("switches.c"), folder.join("switches.o"));
+    std::fs::write(&source, SWITCHES).unwrap();
+    if !testkit::bpf::compile(&source, &file) {
+        return;
+    }
+    let refused = Object::open(&file).unwrap().load("pick", Engine::Jit).unwrap_err().to_string();
+    assert!(refused.contains("max_entries is 0"), "{refused}");
+    for engine in ENGINES {
+        let object = Object::open_with(&file, None, |definitions| {
+            definitions.set_max_entries("words", 3)?;
+            definitions.set_variable("scale", &[10])?;
+            definitions.set_variable("chosen", &3u32.to_le_bytes())
+        });
+        let object = object.unwrap();
+        let values: Vec<u8> = [1u32, 2, 3, 4].into_iter().flat_map(u32::to_le_bytes).collect();
+        object.map("words").unwrap().update(&2u32.to_le_bytes(), &values, 0).unwrap();
+        assert_eq!(object.load("pick", engine).unwrap().run(&mut [0; 64]).unwrap(), 40);
+        // From now on it is what it is.
+        let constants = object.map(".rodata").unwrap();
+        assert!(constants.update(&[0; 4], &constants.get(&[0; 4]).unwrap().unwrap(), 0).is_err());
+    }
+    let sized = |chosen: u32| {
+        Object::open_with(&file, None, |definitions| {
+            definitions.set_max_entries("words", 3)?;
+            definitions.set_variable("chosen", &chosen.to_le_bytes())
+        })
+    };
+    let outside = sized(4).unwrap().load("pick", Engine::Jit).unwrap_err().to_string();
+    assert!(outside.contains("are not known to be inside its 16 bytes"), "{outside}");
+    let wrong = |change: fn(&mut weir_bpf::Definitions<'_>) -> Result<(), Error>| {
+        Object::open_with(&file, None, change).unwrap_err().to_string()
+    };
+    assert!(wrong(|it| it.set_variable("other", &[1])).contains("no variable is named `other`"));
+    assert!(wrong(|it| it.set_variable("scale", &[1, 2])).contains("2 bytes for `scale`, which has 1"));
+    assert!(wrong(|it| it.set_max_entries("other", 1)).contains("no map is named `other`"));
+}

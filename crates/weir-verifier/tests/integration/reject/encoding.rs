@@ -111,7 +111,7 @@ fn what_weir_does_not_run() {
     does_not_run("r0 = 0", "call btf 5; exit", "a kernel function by BTF id");
     does_not_run("", "r0 = *(u8 *)skb[0]; exit", "packet loads");
     does_not_run("r1 = 0", "r0 = *(u16 *)skb[r1]; exit", "packet loads");
-    does_not_run("r0 = 0", ".insn 0x8d; exit", "calls through a register");
+    does_not_run("r0 = 0", ".insn 0x8d; exit", "callx (opcode 0x8d), which calls through a register");
     does_not_run("", ".insn 0x1000111bf; exit", "arenas");
 }
 
