@@ -271,7 +271,8 @@ impl Writer<'_> {
     }
 
     fn snippet(&mut self) {
-        match self.random.below(24) {
+        match self.random.below(27) {
+            24..=26 => self.linked(),
             21 | 22 => self.indexed(),
             23 => self.compared(),
             16 | 17 => self.local(),
@@ -405,6 +406,42 @@ impl Writer<'_> {
         }
         self.labels += 1;
         self.set(dst, Kind::Index);
+    }
+
+    /// A copy of a number, and a check of one of the two; the other is small then.
+    fn linked(&mut self) {
+        let (from, to) = (self.number(), self.fresh());
+        if from == to || from == 10 {
+            return;
+        }
+        let moved = self.random.below(9) as i64 - 4;
+        match self.random.below(8) {
+            0 | 1 => self.line(&format!("r{to} = r{from}")),
+            2 => self.line(&format!("w{to} = w{from}")),
+            3 => self.line(&format!("r{to} = r{from}\nr{to} += {moved}")),
+            4 => self.line(&format!("w{to} = w{from}\nw{to} += {moved}")),
+            5 => {
+                let back = self.random.pick(&[">>=", "s>>="]);
+                self.line(&format!("r{to} = r{from}\nr{to} <<= 32\nr{to} {back} 32"));
+            }
+            6 => self.line(&format!("*(u64 *)(r10 - 48) = r{from}\nr{to} = *(u64 *)(r10 - 48)")),
+            _ => self.line(&format!("*(u32 *)(r10 - 44) = r{from}\nr{to} = *(u32 *)(r10 - 44)")),
+        }
+        let (checked, used) = if self.random.one_in(2) { (from, to) } else { (to, from) };
+        let (most, letter) = (self.random.below(20), if self.random.one_in(3) { 'w' } else { 'r' });
+        let label = self.labels;
+        self.labels += 1;
+        match self.random.below(3) {
+            0 => self.line(&format!("if {letter}{checked} <= {most} goto l{label}\nr{used} = 1\nl{label}:")),
+            1 => self.line(&format!("if {letter}{checked} == {most} goto l{label}\nr{used} = 0\nl{label}:")),
+            _ => self.line(&format!(
+                "if {letter}{checked} s> {most} goto l{label}\nif {letter}{checked} s>= 0 goto m{label}\nl{label}:\n\
+                 r{used} = 0\nm{label}:"
+            )),
+        }
+        self.set(to, Kind::Number);
+        self.set(from, Kind::Number);
+        self.set(used, Kind::Index);
     }
 
     fn lookup(&mut self) {
