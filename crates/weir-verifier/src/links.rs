@@ -119,7 +119,7 @@ impl Links {
     }
 
     /// Those that hold in `other` too, and that numbers of `both` fit, which is made of the two: what a form says of a
-    /// number by itself must be in its bounds, where whoever compares states finds it.
+    /// number by itself must be in its bounds, where states are compared by it.
     pub(crate) fn common(&self, other: &impl Numbers, both: &impl Numbers) -> Links {
         let mut kept: Vec<Member> = Vec::new();
         for member in &self.0 {
@@ -134,7 +134,7 @@ impl Links {
         links
     }
 
-    /// Whatever is linked here among the `places` of each frame is so in `new`.
+    /// All that is linked here among the `places` of each frame is so in `new`.
     pub(crate) fn cover(&self, new: &impl Numbers, places: impl Fn(usize) -> FramePlaces) -> bool {
         let mut wanted =
             self.0.iter().filter(|member| places(member.frame.into()) & member.spot.place() != 0);

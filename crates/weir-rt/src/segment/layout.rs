@@ -320,7 +320,7 @@ pub fn map_fault(map: usize, maps: &[MapSpec]) -> Option<String> {
         if bytes > limits::SEGMENT_BYTES_MAX { Err(LayoutError::TooLarge { bytes }) } else { Ok(()) }
     });
     match fault.err()? {
-        // Whoever asks knows which map.
+        // The caller knows which map.
         LayoutError::Map { what, value, rule, .. } => Some(format!("{what} is {value}; it must be {rule}")),
         other => Some(other.to_string()),
     }

@@ -79,14 +79,15 @@ fn read_stored(compiler: &str) -> Vec<Compiled> {
 }
 
 fn write_stored(compiler: &str, all: &[Compiled]) {
+    // Comments name places of the machine where it was compiled.
+    let without_comments = |text: String| {
+        let lines = text.lines().filter(|line| !line.starts_with(';'));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
     let object = |compiled: &Compiled| {
         let checks = if compiled.is_checked { "checked" } else { "unchecked" };
-        format!(
-            "{MARK}{} {} {checks}\n{}",
-            compiled.file,
-            compiled.machine,
-            asm::print_file(&compiled.object)
-        )
+        let text = without_comments(asm::print_file(&compiled.object));
+        format!("{MARK}{} {} {checks}\n{text}", compiled.file, compiled.machine)
     };
     let text: String = all.iter().map(object).collect();
     fs::write(stored(compiler), text).unwrap();
