@@ -35,7 +35,7 @@ use crate::observe::Observer;
 use crate::places::{FramePlaces, Places, WHOLE_FRAME, register_place};
 use crate::rejection::{Refusal, refuse, too_big, unsupported};
 use crate::scalar::Scalar;
-use crate::state::{Join, Rounds, State, covers, differ_as_constants};
+use crate::state::{Join, Rounds, State, covers, covers_wholly, differ_as_constants};
 use crate::verified::Function;
 use weir_ebpf::context::{Field, memory};
 use weir_ebpf::kfunc::{DeclaredCopy, TextTest};
@@ -585,14 +585,14 @@ impl<'a> Walk<'a> {
                 }
                 old.misses.set(old.misses.get() + 1);
             } else if progress == Progress::Some {
-                if covers(&old.state, &path.state, everywhere, WHOLE_FRAME, everywhere) {
+                if covers_wholly(&old.state, &path.state) {
                     // What the unfinished path will go on to read is not known yet.
                     self.read_all(path, everywhere, everywhere);
                     return Ok(true);
                 }
             } else if old.fingerprint() == fingerprint()
-                && covers(&old.state, &path.state, everywhere, WHOLE_FRAME, everywhere)
-                && covers(&path.state, &old.state, everywhere, WHOLE_FRAME, everywhere)
+                && covers_wholly(&old.state, &path.state)
+                && covers_wholly(&path.state, &old.state)
             {
                 return refuse(
                     "the loop may not end: a round begins with exactly what an earlier one began with",
@@ -668,7 +668,7 @@ impl<'a> Walk<'a> {
         let Some(merged) = merged else { return false };
         // What a merged state did not hold would be missing from the proof, so that one property is looked at each
         // time.
-        let holds = covers(&merged, &path.state, |_| WHOLE_FRAME, WHOLE_FRAME, |_| WHOLE_FRAME);
+        let holds = covers_wholly(&merged, &path.state);
         debug_assert!(holds, "a merged state holds the path's own");
         if !holds {
             return false;

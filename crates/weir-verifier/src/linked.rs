@@ -4,11 +4,15 @@
 //! covered needs those links that are marked, and no others. Where a linked number is copied, or moved on, its own link is
 //! marked, since what is found out of the copy rests on it.
 
+use weir_ebpf::insn::{alu, jmp};
+
+use crate::compare::{Outcome, compare};
+use crate::decode::Operand;
 use crate::explore::{Path, Walk};
-use crate::links::{Form, Link, Numbers as _, Spot, base_of, member_of};
-use crate::places::register_place;
+use crate::links::{self, Form, Link, Numbers as _, Spot, base_of, member_of};
+use crate::places::{register_place, slot_of};
 use crate::scalar::Scalar;
-use crate::state::State;
+use crate::state::{StackAt, State, Value};
 use crate::tnum::Tnum;
 
 /// A number that another one said something of.
@@ -106,5 +110,149 @@ impl Walk<'_> {
             all.extend(learned);
         }
         all
+    }
+
+    /// A comparison of a value with itself, or with a copy of it: decided by that alone.
+    pub(crate) fn compare_same(
+        &mut self,
+        path: &Path,
+        operation: u8,
+        wide: bool,
+        dst: u8,
+        src: Operand,
+        left: Value,
+    ) -> Option<(Outcome, Outcome)> {
+        let register = src.register()?;
+        let is_same = path.state.are_same(dst, register)?;
+        let (number, right) = match (left, path.state.registers[usize::from(register)]) {
+            (Value::Scalar(number), Value::Scalar(right)) => (number, right),
+            _ => return None,
+        };
+        let holds = match operation {
+            jmp::JEQ | jmp::JNE if !is_same && wide => operation == jmp::JNE,
+            _ if !is_same => return None,
+            _ => match of_same(operation) {
+                Some(holds) => holds,
+                // Whether it has any bit.
+                None => {
+                    let (some, none) = compare(jmp::JNE, wide, number, Scalar::constant(0));
+                    let both = |outcome: Outcome| outcome.map(|(number, _)| (number, number));
+                    return (dst == register).then(|| (both(some), both(none)));
+                }
+            },
+        };
+        if dst != register {
+            self.rests_on_link(path, path.state.depth(), register_place(dst) | register_place(register));
+        }
+        let way = Some((number, right));
+        Some(if holds { (way, None) } else { (None, way) })
+    }
+
+    /// The link of what the instruction leaves in `dst`, if it is a number that is linked with others.
+    pub(crate) fn link_after(
+        &mut self,
+        path: &mut Path,
+        operation: u8,
+        off: i16,
+        wide: bool,
+        dst: u8,
+        src: Operand,
+    ) -> Option<Link> {
+        let depth = path.state.depth();
+        let number = |register: u8| path.state.number_at(depth, Spot::Register(register));
+        if operation == alu::MOV {
+            let register = src.register()?;
+            let moved = number(register)?;
+            let spot = Spot::Register(register);
+            let is_alone = register == dst && path.state.links.of(depth, spot).is_none();
+            if is_alone || moved.as_constant().is_some() || !matches!((off, wide), (0, _) | (32, true)) {
+                return None;
+            }
+            let link = self.link_of(path, depth, spot);
+            return links::after(link, moved, operation, off, wide, 0);
+        }
+        if path.state.links.is_empty() {
+            return None;
+        }
+        let link = path.state.links.of(depth, Spot::Register(dst))?;
+        let by = match src {
+            Operand::Immediate(value) => Operand::immediate(value),
+            Operand::Register(register) => number(register)?,
+        };
+        let after = links::after(link, number(dst)?, operation, off, wide, by.as_constant()?)?;
+        // What is found out of the result may rest on what the number was linked with before.
+        self.rests_on_link(path, depth, register_place(dst));
+        Some(after)
+    }
+
+    /// The link of what is loaded from `at`.
+    pub(crate) fn link_of_stack(
+        &mut self,
+        path: &mut Path,
+        at: StackAt,
+        bytes: u32,
+        sign_extend: bool,
+    ) -> Option<Link> {
+        let (frame, slot) = (usize::from(at.frame), slot_of(at.off) as u8);
+        let (whole, high) = (Spot::Slot(slot), at.off.rem_euclid(8) >= 4);
+        let half = Spot::Half { slot, high };
+        let is_linked = |spot: Spot| path.state.links.of(frame, spot).is_some();
+        let (spot, wide) = match bytes {
+            8 => (whole, true),
+            // The low half of a number that was stored whole.
+            4 if !high && is_linked(whole) => (whole, false),
+            4 => (half, true),
+            _ => return None,
+        };
+        let number = path.state.number_at(frame, spot)?;
+        if number.as_constant().is_some() {
+            return None;
+        }
+        let link = self.link_of(path, frame, spot);
+        if sign_extend {
+            return links::after(link, number, alu::MOV, 32, true, 0);
+        }
+        links::after(link, number, alu::MOV, 0, wide, 0)
+    }
+
+    /// The link of what is about to be stored at `at`, and what it is there.
+    pub(crate) fn link_spilled(
+        &mut self,
+        path: &mut Path,
+        from: Operand,
+        number: Scalar,
+        at: StackAt,
+        bytes: u32,
+    ) -> Option<(Spot, Link)> {
+        let register = from.register()?;
+        let slot = slot_of(at.off) as u8;
+        let spot = match bytes {
+            8 => Spot::Slot(slot),
+            4 => Spot::Half { slot, high: at.off.rem_euclid(8) >= 4 },
+            _ => return None,
+        };
+        if number.as_constant().is_some() {
+            return None;
+        }
+        let link = self.link_of(path, path.state.depth(), Spot::Register(register));
+        Some((spot, links::after(link, number, alu::MOV, 0, bytes == 8, 0)?))
+    }
+}
+
+/// Whether a value compares so with itself; none where that depends on the value.
+pub(crate) fn of_same(operation: u8) -> Option<bool> {
+    match operation {
+        jmp::JSET => None,
+        _ => Some(matches!(operation, jmp::JEQ | jmp::JGE | jmp::JLE | jmp::JSGE | jmp::JSLE)),
+    }
+}
+
+/// `register` holds a number that is linked so, if it does.
+pub(crate) fn link_register(path: &mut Path, register: u8, link: Option<Link>) {
+    let (depth, spot) = (path.state.depth(), Spot::Register(register));
+    if let Some(link) = link
+        && path.state.number_at(depth, spot).is_some()
+    {
+        path.state.links.set(depth, spot, link);
     }
 }

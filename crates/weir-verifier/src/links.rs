@@ -96,13 +96,12 @@ impl Links {
 
     /// Members of which nothing says anything any more.
     pub(crate) fn drop_alone(&mut self) {
-        if self.0.is_empty() {
-            return;
+        let is_alone =
+            |member: &Member| self.0.iter().filter(|other| other.link.id == member.link.id).count() == 1;
+        if self.0.iter().any(is_alone) {
+            let kept = self.0.iter().copied().filter(|member| !is_alone(member)).collect();
+            self.0 = kept;
         }
-        let has_others =
-            |member: &Member| self.0.iter().filter(|other| other.link.id == member.link.id).count() > 1;
-        let kept = self.0.iter().copied().filter(has_others).collect();
-        self.0 = kept;
     }
 
     /// The others of its class: frame, place and link of each.

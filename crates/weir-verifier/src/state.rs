@@ -612,6 +612,11 @@ pub(crate) fn covers(
         && old.callers.iter().zip(&new.callers).all(|pair| covers_records(old, new, pair, &ids))
 }
 
+/// Everything in `new` is in `old`, wherever it is and whatever it is for.
+pub(crate) fn covers_wholly(old: &State, new: &State) -> bool {
+    covers(old, new, |_| WHOLE_FRAME, WHOLE_FRAME, |_| WHOLE_FRAME)
+}
+
 /// What a round began with is held as far as in the old state, and each record known to both was there in both or in
 /// neither: a round must leave the records that it found.
 fn covers_records(old: &State, new: &State, callers: (&Caller, &Caller), ids: &Ids) -> bool {
