@@ -196,6 +196,17 @@ fn programs_are_loaded_with_what_they_reach_and_nothing_else() {
     }
 }
 
+#[test]
+fn maps_that_hold_what_is_not_there_are_left_out() {
+    let holder = weir_bpf::MapSpec {
+        inner: Some(9),
+        ..weir_bpf::MapSpec::new("outer", MapKind::ArrayOfMaps, 4, 4, 4)
+    };
+    let file = ObjectFile::of(weir_ebpf::Object { maps: vec![holder], programs: Vec::new() });
+    let object = Object::of_file(file).unwrap();
+    assert_eq!((object.maps().count(), object.unusable_maps().count()), (0, 1));
+}
+
 /// `chosen` is the word of a map that has no size yet.
 const SWITCHES: &str = "#include \"bpf_helpers.h\"
 const volatile u32 chosen = 77;

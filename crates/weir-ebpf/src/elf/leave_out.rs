@@ -1,4 +1,7 @@
 //! Takes maps out of an object, so that they refuse the programs that use them and nothing else.
+//!
+//! In: an object file, and what is wrong with each of its maps. Out: the file without those, its other maps numbered anew,
+//! and calls of [`MISSING`](super::MISSING) where programs named one.
 
 use crate::elf::core::MISSING_CALL;
 use crate::elf::{ObjectFile, ProgramOrigin, Unusable};
@@ -16,8 +19,8 @@ impl ObjectFile {
         }
         for map in 0..specs.len() {
             let held = self.maps[map].held.iter().map(|(_, held)| *held);
-            let broken =
-                specs[map].inner.into_iter().chain(held).find(|held| faults[*held as usize].is_some());
+            let is_faulty = |held: &u32| faults.get(*held as usize).is_some_and(Option::is_some);
+            let broken = specs[map].inner.into_iter().chain(held).find(is_faulty);
             if let (Some(held), None) = (broken, &faults[map]) {
                 faults[map] = Some(format!("it holds `{}`, which cannot be used", specs[held as usize].name));
             }

@@ -16,6 +16,8 @@ pub(crate) const NAME_BYTES_MAX: usize = 255;
 pub(crate) const SLOTS_MAX: usize = 1 << 20;
 /// Instruction slots of one program with its subprograms (Linux: BPF_COMPLEXITY_LIMIT_INSNS is as large).
 pub(crate) const PROGRAM_SLOTS_MAX: usize = 1 << 18;
+/// Instructions of all programs that stand for something that is not to be had: each has words of its own.
+pub(crate) const MISSING_MAX: usize = 1 << 16;
 /// Maps of an object.
 pub(crate) const MAPS_MAX: usize = 256;
 /// Slots of an array of programs, up to the last one that a file fills.

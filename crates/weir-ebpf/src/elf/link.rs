@@ -39,7 +39,7 @@ const SUBPROGRAMS: &str = ".text";
 type FunctionId = (SectionIndex, usize);
 
 pub(crate) fn link(sections: Sections, maps: Maps, target: Option<&Target>) -> Result<ObjectFile> {
-    let (mut programs, mut origins, mut slots) = (Vec::new(), Vec::new(), 0);
+    let (mut programs, mut origins, mut slots, mut missing) = (Vec::new(), Vec::new(), 0, 0);
     let notes = Notes::of(&sections)?;
     let ids = program_ids(&sections);
     let in_slots = programs_in_slots(&sections, &maps, &ids)?;
@@ -51,6 +51,11 @@ pub(crate) fn link(sections: Sections, maps: Maps, target: Option<&Target>) -> R
         slots += linker.insns.len();
         if slots > limits::SLOTS_MAX {
             return Err(ElfError::too_big("instructions", slots as u64, limits::SLOTS_MAX as u64));
+        }
+        missing += linker.missing.len();
+        if missing > limits::MISSING_MAX {
+            let (count, most) = (missing as u64, limits::MISSING_MAX as u64);
+            return Err(ElfError::too_big("instructions that need what is not to be had", count, most));
         }
         let kind = ObjectFile::kind_of(&section).unwrap_or(ProgramKind::Probe);
         programs.push(Program { name, kind, insns: linker.insns });
@@ -257,11 +262,12 @@ impl<'a> Linker<'a> {
     /// In place of the instruction, the program's `first`, stands one that may not be reached; how many slots it took.
     fn leave_out(&mut self, here: Here, first: usize, error: ElfError) -> usize {
         self.insns.truncate(first);
-        self.references.retain(|(slot, _)| *slot < first);
+        // What it has added already: both lists ascend.
+        while self.references.pop_if(|(slot, _)| *slot >= first).is_some() {}
+        while self.missing.pop_if(|(slot, _)| *slot as usize >= first).is_some() {}
         let is_wide = here.code.insns[here.slot].is_wide();
         let count = if is_wide { 2 } else { 1 };
         self.insns.resize(first + count, core::MISSING_CALL);
-        self.missing.retain(|(slot, _)| (*slot as usize) < first);
         self.missing.push((first as u32, error.message));
         count
     }
