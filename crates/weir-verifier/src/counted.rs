@@ -1,26 +1,32 @@
 //! Loops followed once for all of their rounds.
 //!
-//! A first run over a program all of whose loops can be counted (`loops`). Where a path enters a loop, the values there
-//! say how often the head is reached at most; what rounds move by constants is given the range of all rounds at once,
-//! and the rest stays as it came. Where the path comes back to the head, what it holds must be in what the head was
-//! followed with: then the round stands for all. Else the rest is made wider, and the round followed again.
+//! A first run over a program whose loops can be counted (`loops`); others in it are followed round by round. Where a
+//! path enters a loop, the values there say how often the head is reached at most; what rounds move by constants is
+//! given the range of all rounds at once, and the rest stays as it came. Where the path comes back to the head, what it
+//! holds must be in what the head was followed with: then the round stands for all. Else the rest is made wider, and
+//! the round followed again.
 //!
 //! Why that is safe. Every state that a run can reach must be in one that was followed. For what a path brings back to
 //! the head that is compared, place by place. For the places that rounds move it is arithmetic: after so many rounds
 //! the place holds what it held at the entry and so many steps, and the head is not reached more often than counted
-//! ([`Test::rounds`](crate::changes::Test::rounds)). That says something of the runs that entered there alone, so that
+//! ([`Test::rounds`](crate::ends::Test::rounds_from)). That says something of the runs that entered there alone, so that
 //! inside a loop a finished path covers only paths of the same entry ([`Path::entry`](crate::explore::Path)), and an
 //! entry is covered only by what an earlier one had before its places were given their ranges. What nobody reads from
 //! the head on is taken away there: if it is read after all, the run refuses.
 //!
 //! Why that ends. A run that does not end comes again and again to some loop's head without leaving that loop; but each
-//! entry has its count. The steps of all rounds together must be within what a run may follow ([`Walk::times`]).
+//! entry has its count. Loops that are followed round by round end because paths do. The steps of all rounds together
+//! must be within what a run may follow ([`Walk::times`]).
 //!
 //! Whatever this run refuses, the others decide: it makes the verdict quicker, not more lenient by what may happen.
 
-use crate::changes::{Bound, Change, PLACES, frame_place, in_rounds, slot_of_place};
+use std::cmp::Ordering;
+
+use crate::changes::{Change, PLACES, frame_place, slot_of_place};
+use crate::ends::{AtEntry, in_rounds};
 use crate::explore::{Path, Walk};
 use crate::limits::Limits;
+use crate::links::Spot;
 use crate::loops::{Loop, Loops};
 use crate::places::{FramePlaces, WHOLE_FRAME};
 use crate::rejection::{Refusal, too_big};
@@ -40,6 +46,8 @@ pub(crate) struct Entry {
     /// Places whose range is that of all rounds.
     moved: FramePlaces,
     widened: u32,
+    /// A run comes to one instruction of it as often as this, for each time that it was followed there.
+    times: u64,
 }
 
 /// Entries and rounds of this run's loops.
@@ -49,6 +57,8 @@ pub(crate) struct Counting<'a> {
     entries: Vec<Entry>,
     /// By loop: the most rounds of any entry.
     rounds: Vec<u64>,
+    /// By instruction, where some loops are followed round by round: how often a run comes to it at most.
+    times: Option<Vec<u64>>,
 }
 
 /// How a path comes to where it is.
@@ -78,8 +88,51 @@ pub(crate) fn followed_max(insns: usize, limits: &Limits) -> u32 {
 }
 
 impl<'a> Counting<'a> {
-    pub(crate) fn new(loops: &'a Loops) -> Counting<'a> {
-        Counting { loops, entries: Vec::new(), rounds: vec![0; loops.count()] }
+    /// Of a program of so many instructions.
+    pub(crate) fn new(loops: &'a Loops, insns: usize) -> Counting<'a> {
+        let times = (!loops.are_all_counted()).then(|| vec![0; insns]);
+        Counting { loops, entries: Vec::new(), rounds: vec![0; loops.count()], times }
+    }
+
+    /// The path is followed past an instruction.
+    pub(crate) fn count(&mut self, path: &Path) {
+        let Some(times) = &mut self.times else { return };
+        let each = path.entry.map_or(1, |entry| self.entries[entry as usize].times);
+        times[path.at] = times[path.at].saturating_add(each);
+    }
+
+    /// The path is in a loop that is followed round by round.
+    pub(crate) fn is_by_rounds(&self, at: usize) -> bool {
+        self.times.is_some() && self.loops.is_by_rounds(at)
+    }
+
+    /// Places of the innermost frame that may be read from `at` on, before they are written.
+    pub(crate) fn live(&self, at: usize) -> FramePlaces {
+        // LIMIT: the low half of a frame's places are its slots.
+        FramePlaces::from(self.loops.live(at) | 1 << 10) << 64 | FramePlaces::from(u64::MAX)
+    }
+
+    /// The path's loops, innermost first, by the times that they were entered.
+    fn entries(&self, path: &Path) -> impl Iterator<Item = u32> {
+        std::iter::successors(path.entry, |entry| self.entries[*entry as usize].outer)
+    }
+
+    /// `first` may still come to where `then` is, in the same round of the same loop.
+    pub(crate) fn leads_on(&self, first: &Path, then: &Path) -> bool {
+        // Who is back at the head has been everywhere.
+        let order = |path: &Path| {
+            let is_back = path.entry.is_some_and(|entry| {
+                let number = self.entries[entry as usize].number;
+                self.loops.headed_by(path.at) == Some(number) && self.loops.get(number).contains(path.from)
+            });
+            if is_back { u32::MAX } else { self.loops.order(path.at) }
+        };
+        let is_inside = || then.entry.is_none() || self.entries(first).any(|entry| Some(entry) == then.entry);
+        match first.state.depth().cmp(&then.state.depth()) {
+            Ordering::Less => false,
+            Ordering::Equal if first.entry == then.entry => order(first) < order(then),
+            Ordering::Equal | Ordering::Greater => is_inside(),
+        }
     }
 
     /// Takes the path out of the loops that it has left, and says how it comes to where it is.
@@ -119,15 +172,20 @@ impl Walk<'_> {
         };
         let most = &mut counting.rounds[number as usize];
         *most = (*most).max(heads);
-        let mut moved = 0;
+        let (mut moved, mut steps) = (0, 0);
+        let changes: [Change; PLACES] =
+            std::array::from_fn(|place| entered.changes[place].at_entry(place as u8, &path.state));
         for place in 0..PLACES as u8 {
-            let change = entered.changes[usize::from(place)];
+            let change = changes[usize::from(place)];
             if is_moved(place, change)
                 && let Some(value) =
                     moved_value(value_at(&path.state, place), change, heads, ids[usize::from(place)])
             {
                 set_value(&mut path.state, place, value);
                 moved |= frame_place(place);
+                if let Change::Stepped { of, by, .. } = entered.changes[usize::from(place)] {
+                    steps |= frame_place(of) | frame_place(by);
+                }
             }
         }
         for (place, range) in ranges {
@@ -142,15 +200,19 @@ impl Walk<'_> {
         for register in (0..10).filter(|register| live >> register & 1 == 0) {
             path.state.set_register(register, Value::Uninit);
         }
-        let entry = Entry { outer: path.entry, number, depth, head: path.state.clone(), moved, widened: 0 };
+        let outer = path.entry.map_or(1, |outer| counting.entries[outer as usize].times);
+        let times = heads.saturating_mul(outer);
+        let entry =
+            Entry { outer: path.entry, number, depth, head: path.state.clone(), moved, widened: 0, times };
         path.entry = Some(counting.entries.len() as u32);
         counting.entries.push(entry);
         // Whoever comes with other numbers there has other rounds.
-        let counted = entered.tests.iter().fold(moved, |places, test| {
-            let bound = if let Bound::Place(place) = test.bound { frame_place(place) } else { 0 };
-            places | frame_place(test.of) | bound
+        let counted = entered.tests.iter().fold(moved | steps, |all, test| {
+            let places = test.places(entered.changes[usize::from(test.of)]);
+            places.fold(all, |all, place| all | frame_place(place))
         });
         self.read(path, depth, counted);
+        self.rests_on_link(path, depth, counted);
         Ok(())
     }
 
@@ -159,10 +221,8 @@ impl Walk<'_> {
     pub(crate) fn next_round(&mut self, path: &mut Path) -> Result<bool, Refusal> {
         let (Some(counting), Some(number)) = (&mut self.counting, path.entry) else { return Ok(false) };
         let (depth, numbers) = (path.state.depth(), self.numbers.at(path.at));
+        let live = counting.live(path.at);
         let entry = &mut counting.entries[number as usize];
-        // LIMIT: the low half of a frame's places are its slots.
-        let live =
-            FramePlaces::from(counting.loops.live(path.at) | 1 << 10) << 64 | FramePlaces::from(u64::MAX);
         let compared = |frame: usize| if frame == depth { live & !entry.moved } else { WHOLE_FRAME };
         if !covers(&entry.head, &path.state, compared, numbers, |_| WHOLE_FRAME) {
             entry.widened += 1;
@@ -193,7 +253,10 @@ impl Walk<'_> {
     /// must take no more steps than a run that follows every round.
     pub(crate) fn times(&self) -> Result<Option<Vec<u64>>, Refusal> {
         let Some(counting) = &self.counting else { return Ok(None) };
-        let times = counting.loops.times(self.ops, self.functions, &counting.rounds);
+        let times = match &counting.times {
+            Some(times) => times.clone(),
+            None => counting.loops.times(self.ops, self.functions, &counting.rounds),
+        };
         let steps = times.iter().fold(0u64, |steps, times| steps.saturating_add(*times));
         if steps > u64::from(self.limits.explored_insns_max) {
             return too_big(format!("the rounds of its loops may take {steps} instructions"));
@@ -204,21 +267,36 @@ impl Walk<'_> {
 
 /// How often the head is reached at most by who enters with this state, and what is known of the places that count.
 fn rounds(entered: &Loop, state: &State) -> Option<(u64, Vec<(u8, Scalar)>)> {
-    let number =
-        |place: u8| if let Value::Scalar(number) = value_at(state, place) { Some(number) } else { None };
     let mut heads: Option<u64> = None;
     let mut ranges = Vec::new();
     for test in &entered.tests {
-        let bound = match test.bound {
-            Bound::Constant(bound) => Some(Scalar::constant(bound as u64)),
-            Bound::Place(place) => number(place),
-        };
-        let Some((value, bound)) = number(test.of).zip(bound) else { continue };
-        let Some(rounds) = test.rounds(entered.changes[usize::from(test.of)], value, bound) else { continue };
+        let change = entered.changes[usize::from(test.of)];
+        let Some(rounds) = test.rounds_from(change, state) else { continue };
         heads = Some(heads.map_or(rounds.heads, |heads| heads.min(rounds.heads)));
-        ranges.extend(rounds.range.map(|(min, max)| (test.of, Scalar::range(min, max))));
+        for place in [Some(test.of), test.same].into_iter().flatten() {
+            ranges.extend(rounds.range.map(|(min, max)| (place, Scalar::range(min, max))));
+        }
     }
     Some((heads?, ranges))
+}
+
+impl AtEntry for State {
+    fn number(&self, place: u8) -> Option<Scalar> {
+        if let Value::Scalar(number) = value_at(self, place) { Some(number) } else { None }
+    }
+
+    fn hold_same(&self, one: u8, other: u8) -> bool {
+        let (Some(first), Some(second)) = (self.number(one), self.number(other)) else { return false };
+        if let (Some(first), Some(second)) = (first.as_constant(), second.as_constant()) {
+            return first == second;
+        }
+        let spot = |place: u8| match slot_of_place(place) {
+            None => Spot::Register(place),
+            Some(slot) => Spot::Slot(slot as u8),
+        };
+        let link = |place: u8| self.links.of(self.depth(), spot(place));
+        link(one).is_some_and(|one| link(other).is_some_and(|other| other == one))
+    }
 }
 
 /// A round adds something to what the place held.
@@ -226,7 +304,7 @@ fn is_moved(place: u8, change: Change) -> bool {
     match change {
         Change::Moved { of, low, high, .. } => of == place && (low, high) != (0, 0),
         Change::AtMost { of, shifted } => of == place && shifted != 0,
-        Change::Unknown | Change::Constant(_) | Change::Raised { .. } => false,
+        _ => false,
     }
 }
 

@@ -12,8 +12,9 @@
 //! keep paths apart, since a loop's count is one, and what decides an index or a size often is. Only finished paths are
 //! merged with: an unfinished one is this path's own earlier round.
 //!
-//! Where all loops of a program can be counted, one round stands for all (`counted`, [`Precision::Counted`]). Else a
-//! loop is followed round by round; it ends because a state leaves it, or is refused when a round begins
+//! Where loops of a program can be counted, one round stands for all (`counted`, [`Precision::Counted`]); and where all
+//! can, paths that meet go on as one (`gather`, [`Precision::Gathered`]). Else a loop is followed round by round; it ends
+//! because a state leaves it, or is refused when a round begins
 //! exactly as an unfinished one, or when a limit is reached. A round that passed a `may_goto` need not end: a path is
 //! dropped too where an unfinished one with fewer such passes ([`Path::passes`]) covers it wholly. Finished paths cover
 //! only paths with as many passes or more. The rounds of a helper's callback are the same, but that each call of the
@@ -28,6 +29,7 @@ use std::cmp::Ordering;
 use crate::counted::{Arrival, Counting, followed_max};
 use crate::decode::{At, Op};
 use crate::functions::Functions;
+use crate::gather::Gathered;
 use crate::limits::{Limits, STACK_BYTES};
 use crate::loops::Loops;
 use crate::numbers::Numbers;
@@ -135,8 +137,10 @@ pub(crate) struct Input<'a> {
 /// How far exploring goes to tell paths apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Precision<'a> {
-    /// As `Merged`, and one round of each of these loops stands for all (`counted`).
+    /// As `Merged`, and one round of each of these loops that is counted stands for all (`counted`).
     Counted(&'a Loops),
+    /// The same; and paths wait for each other where ways meet, and go on as one (`gather`). All loops must be counted.
+    Gathered(&'a Loops),
     /// Every path has its own numbers.
     Exact,
     /// Ranges of numbers that differ where paths meet are merged, and widened; constants keep paths apart.
@@ -165,7 +169,7 @@ const BOUND_AFTER_STATES: usize = 32;
 const CONSTANTS_MAX: usize = 3;
 
 /// Last in, first out: what a node's paths wait for lies above its `Finish`.
-enum Work {
+pub(crate) enum Work {
     Follow(Box<Path>),
     /// Every path through this node was followed.
     Finish(usize),
@@ -213,7 +217,7 @@ struct Node {
     finished: bool,
 }
 
-struct Remembered {
+pub(crate) struct Remembered {
     node: usize,
     passes: u32,
     /// The loop that the path was in; that of the head is none yet.
@@ -289,11 +293,11 @@ pub(crate) struct Walk<'a> {
     pub(crate) numbers: &'a Numbers,
     pub(crate) limits: &'a Limits,
     observer: Option<&'a Observer>,
-    precision: Precision<'a>,
+    pub(crate) precision: Precision<'a>,
     pub(crate) counting: Option<Counting<'a>>,
     nodes: Vec<Node>,
     /// For jump targets and the like: the states remembered there, oldest first.
-    remembered: Vec<Option<Vec<Remembered>>>,
+    pub(crate) remembered: Vec<Option<Vec<Remembered>>>,
     remembered_count: usize,
     /// By instruction: a jump back goes round it that passes no `may_goto` and no callback. For precision alone.
     in_bounded_loop: Vec<bool>,
@@ -301,10 +305,10 @@ pub(crate) struct Walk<'a> {
     rounds_entries: Vec<Option<usize>>,
     explored: u32,
     explored_max: u32,
-    has_merged: &'a Cell<bool>,
+    pub(crate) has_merged: &'a Cell<bool>,
     pub(crate) reads_unwritten: &'a Cell<bool>,
     /// Branches that wait.
-    pending: usize,
+    pub(crate) pending: usize,
     last_id: u32,
     pub(crate) seen: Vec<Seen>,
     /// By function.
@@ -343,7 +347,9 @@ impl<'a> Walk<'a> {
             kind, ops, functions, numbers, maps, limits, observer, has_merged, reads_unwritten, ..
         } = input;
         let (counting, explored_max) = match precision {
-            Precision::Counted(loops) => (Some(Counting::new(loops)), followed_max(ops.len(), limits)),
+            Precision::Counted(loops) | Precision::Gathered(loops) => {
+                (Some(Counting::new(loops, ops.len())), followed_max(ops.len(), limits))
+            }
             _ => (None, limits.explored_insns_max),
         };
         if let Some(observer) = observer {
@@ -437,7 +443,11 @@ impl<'a> Walk<'a> {
     /// Follows `path` to its end, or to where it was seen before.
     fn follow(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<(), Refusal> {
         loop {
-            let is_known = self.remembered[path.at].is_some() && self.arrive(path, work)?;
+            let is_known = match self.gather(path, work) {
+                Gathered::Waits => continue,
+                Gathered::Joined => true,
+                Gathered::No => self.remembered[path.at].is_some() && self.arrive(path, work)?,
+            };
             // Only now: arriving may have made the state wider.
             if let Some(observer) = self.observer {
                 observer.visit(path.at, &path.state, is_known, |value| self.describe(value));
@@ -446,6 +456,9 @@ impl<'a> Walk<'a> {
                 return Ok(());
             }
             self.count()?;
+            if let Some(counting) = &mut self.counting {
+                counting.count(path);
+            }
             self.seen[path.at].reached = true;
             path.from = path.at;
             match self.step(path)? {
@@ -495,7 +508,7 @@ impl<'a> Walk<'a> {
         }
         let is_joined = match self.precision {
             Precision::Exact => false,
-            Precision::Counted(_) | Precision::Merged => self.merge(path),
+            Precision::Counted(_) | Precision::Gathered(_) | Precision::Merged => self.merge(path),
             Precision::Joined => self.join(path),
             Precision::Rounds => {
                 // A constant that counts a loop is what shows that it ends.
@@ -650,16 +663,24 @@ impl<'a> Walk<'a> {
         joined.map(|joined| path.state = joined).is_some()
     }
 
+    /// Numbers whose constants keep paths apart at an instruction, and how others become one.
+    fn numbers_kept(&self, at: usize) -> (FramePlaces, fn(Scalar, Scalar) -> Scalar) {
+        let remembered = self.remembered[at].as_ref().map_or(0, Vec::len);
+        match &self.counting {
+            Some(counting) if counting.is_by_rounds(at) => (self.numbers.at(at), Scalar::widen),
+            // Where rounds are counted, no constant is needed to see a loop end; some are kept apart, for what they
+            // decide else.
+            Some(_) if remembered >= CONSTANTS_MAX => (0, Scalar::join),
+            Some(_) => (self.numbers.at(at), Scalar::join),
+            None => (self.numbers.at(at), Scalar::widen),
+        }
+    }
+
     /// Makes the path's state one that also holds that of a finished path, where they differ in ranges of numbers
     /// alone.
     fn merge(&self, path: &mut Path) -> bool {
         let Some(here) = &self.remembered[path.at] else { return false };
-        // Where rounds are counted, no constant is needed to see a loop end; some are kept apart, for what they decide
-        // else.
-        let (numbers, how) = match self.counting {
-            Some(_) if here.len() >= CONSTANTS_MAX => (0, Scalar::join as fn(Scalar, Scalar) -> Scalar),
-            _ => (self.numbers.at(path.at), Scalar::widen as _),
-        };
+        let (numbers, how) = self.numbers_kept(path.at);
         let merged = here.iter().rev().filter(|old| self.nodes[old.node].finished).find_map(|old| {
             let read = self.nodes[old.node].read.of(0);
             let is_apart = old.has_other_constants(&path.state, read & numbers);
@@ -717,7 +738,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Both for places of every live frame.
-    fn read_all(
+    pub(crate) fn read_all(
         &mut self,
         path: &Path,
         places: impl Fn(usize) -> FramePlaces,

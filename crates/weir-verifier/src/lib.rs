@@ -41,10 +41,12 @@ mod claims;
 mod compare;
 mod counted;
 mod decode;
+mod ends;
 mod explore;
 mod flow;
 mod frozen;
 mod functions;
+mod gather;
 mod half;
 mod limits;
 mod linked;
@@ -197,11 +199,10 @@ fn judged(input: Input<'_>) -> At<Findings> {
         return if is_too_big(&exact) { by_rounds } else { exact };
     }
     if let Some(loops) = Loops::of(input.ops, input.functions, input.numbers) {
-        let counted = explore(input, Precision::Counted(&loops));
-        if counted.is_ok() {
-            return counted;
+        if let Some(findings) = counted(input, &loops) {
+            return Ok(findings);
         }
-        // What it refuses may be safe: one state for all rounds knows less than each round's own.
+        // What is refused so may be safe: one state for all rounds knows less than each round's own.
         input.has_merged.set(false);
         input.reads_unwritten.set(false);
     }
@@ -221,6 +222,24 @@ fn judged(input: Input<'_>) -> At<Findings> {
     }
     // Merging may have lost what shows that it is safe; and the rejection to show is that of the run that knows most.
     explore(input, Precision::Exact)
+}
+
+/// With rounds of loops counted: of all, else of all but those around what was refused, which are followed.
+fn counted(input: Input<'_>, loops: &Loops) -> Option<Findings> {
+    if !loops.are_all_counted() {
+        return explore(input, Precision::Counted(loops)).ok();
+    }
+    let refused_at = match explore(input, Precision::Gathered(loops)) {
+        Ok(findings) => return Some(findings),
+        Err((at, _)) => at,
+    };
+    let by_rounds = refused_at.and_then(|at| loops.by_rounds(at));
+    match by_rounds.map(|loops| explore(input, Precision::Counted(&loops))) {
+        Some(Ok(findings)) => Some(findings),
+        Some(refused) if !is_too_big(&refused) => None,
+        // Where ways meet, the numbers of each may be what matters.
+        _ => explore(input, Precision::Counted(loops)).ok(),
+    }
 }
 
 fn is_too_big(result: &At<Findings>) -> bool {

@@ -32,7 +32,7 @@ impl State {
         let Some(link) = self.links.of(frame, spot) else { return learned };
         let base = base_of(link, number);
         for (frame, spot, other) in self.links.others(frame, spot, link) {
-            let Some(old) = self.number_at(frame, spot) else { continue };
+            let Some(old) = self.linked_at(frame, spot) else { continue };
             let is_whole = link.form == Form::Whole;
             if let Some(number) = member_of(other, base, is_whole, old).filter(|number| *number != old) {
                 learned.push(Learned { frame, spot, number });
@@ -67,7 +67,7 @@ impl State {
         }
         let of = |register: u8| self.links.of(self.depth(), Spot::Register(register));
         let (one, two) = (of(one)?, of(two)?);
-        let is_raised = [one, two].iter().any(|link| link.form == Form::Raised);
+        let is_raised = [one, two].iter().any(|link| matches!(link.form, Form::Raised(_)));
         if one.id != two.id || is_raised || wide && (one.form, two.form) != (Form::Whole, Form::Whole) {
             return None;
         }
@@ -86,7 +86,7 @@ impl Walk<'_> {
         }
         let low_bits = path.state.number_at(frame, spot).map_or(Tnum::UNKNOWN, |number| number.bits.low(32));
         // What was shifted up by 32 bits may come down again, in this copy and in others.
-        let form = if low_bits == Tnum::constant(0) { Form::Raised } else { Form::Whole };
+        let form = if low_bits == Tnum::constant(0) { Form::Raised(32) } else { Form::Whole };
         let link = Link { id: self.new_id(), form, add: 0 };
         path.state.links.set(frame, spot, link);
         link
@@ -148,7 +148,8 @@ impl Walk<'_> {
         Some(if holds { (way, None) } else { (None, way) })
     }
 
-    /// The link of what the instruction leaves in `dst`, if it is a number that is linked with others.
+    /// The link of what the instruction leaves in `dst`, if it is a number that is linked with others, or a pointer that
+    /// was moved by one.
     pub(crate) fn link_after(
         &mut self,
         path: &mut Path,
@@ -159,30 +160,44 @@ impl Walk<'_> {
         src: Operand,
     ) -> Option<Link> {
         let depth = path.state.depth();
-        let number = |register: u8| path.state.number_at(depth, Spot::Register(register));
         if operation == alu::MOV {
             let register = src.register()?;
-            let moved = number(register)?;
             let spot = Spot::Register(register);
-            let is_alone = register == dst && path.state.links.of(depth, spot).is_none();
-            if is_alone || moved.as_constant().is_some() || !matches!((off, wide), (0, _) | (32, true)) {
+            let moved = path.state.linked_at(depth, spot)?;
+            let is_alone = path.state.links.of(depth, spot).is_none();
+            if moved.as_constant().is_some() || !matches!((off, wide), (0, _) | (32, true)) {
+                return None;
+            }
+            if is_alone && (register == dst || path.state.is_pointer(depth, spot)) {
                 return None;
             }
             let link = self.link_of(path, depth, spot);
             return links::after(link, moved, operation, off, wide, 0);
         }
-        if path.state.links.is_empty() {
+        let of = |operand: Operand| match operand {
+            Operand::Immediate(value) => (Some(Operand::immediate(value)), false),
+            Operand::Register(register) => {
+                let spot = Spot::Register(register);
+                (path.state.linked_at(depth, spot), path.state.is_pointer(depth, spot))
+            }
+        };
+        let ((held, moves_pointer), (by, by_pointer)) = (of(Operand::Register(dst)), of(src));
+        let (held, by) = (held?, by?);
+        let is_pointer_sum = wide && (operation == alu::ADD || operation == alu::SUB && !by_pointer);
+        if (moves_pointer || by_pointer) && !is_pointer_sum {
             return None;
         }
-        let link = path.state.links.of(depth, Spot::Register(dst))?;
-        let by = match src {
-            Operand::Immediate(value) => Operand::immediate(value),
-            Operand::Register(register) => number(register)?,
-        };
-        let after = links::after(link, number(dst)?, operation, off, wide, by.as_constant()?)?;
-        // What is found out of the result may rest on what the number was linked with before.
-        self.rests_on_link(path, depth, register_place(dst));
-        Some(after)
+        if let Some(by) = by.as_constant() {
+            let link = path.state.links.of(depth, Spot::Register(dst))?;
+            let after = links::after(link, held, operation, off, wide, by)?;
+            // What is found out of the result may rest on what the number was linked with before.
+            self.rests_on_link(path, depth, register_place(dst));
+            return Some(after);
+        }
+        // A constant place in an object, moved by a number.
+        let place = held.as_constant().filter(|_| moves_pointer && operation == alu::ADD)?;
+        let link = self.link_of(path, depth, Spot::Register(src.register()?));
+        links::after(link, by, operation, off, wide, place)
     }
 
     /// The link of what is loaded from `at`.
@@ -251,7 +266,7 @@ pub(crate) fn of_same(operation: u8) -> Option<bool> {
 pub(crate) fn link_register(path: &mut Path, register: u8, link: Option<Link>) {
     let (depth, spot) = (path.state.depth(), Spot::Register(register));
     if let Some(link) = link
-        && path.state.number_at(depth, spot).is_some()
+        && path.state.linked_at(depth, spot).is_some()
     {
         path.state.links.set(depth, spot, link);
     }

@@ -1,6 +1,7 @@
-//! Numbers of which one says what others are: copies, also moved by a constant, and cut to 32 bits.
+//! Numbers of which one says what others are: copies, also moved by a constant, cut to 32 bits, and shifted left; and
+//! how far pointers are that were moved by such a number.
 //!
-//! In: moves, additions of constants, spills and fills, as they happen. Out: where a comparison narrows one of such
+//! In: moves, additions of constants, shifts, spills and fills, as they happen. Out: where a comparison narrows one of such
 //! numbers, what it says of the others. A class of linked numbers has a base that nobody knows; each member is the base
 //! plus a constant, in one of a few [`Form`]s.
 //!
@@ -13,7 +14,7 @@ use crate::scalar::Scalar;
 use crate::tnum::Tnum;
 use weir_ebpf::insn::alu;
 
-/// A place that holds a number.
+/// A place that holds a number, or a pointer that was moved by one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spot {
     Register(u8),
@@ -41,8 +42,9 @@ pub(crate) enum Form {
     Whole,
     /// The low 32 bits.
     Low,
-    /// The low 32 bits, 32 bits higher: half of how programs without 32-bit registers cut a number.
-    Raised,
+    /// The low 32 bits, so many bits higher, 1 to 32: an index made an offset. 32 is half of how programs without 32-bit
+    /// registers cut a number.
+    Raised(u8),
     /// The low 32 bits, extended by their sign.
     Signed,
 }
@@ -67,8 +69,11 @@ struct Member {
 pub(crate) trait Numbers {
     fn links(&self) -> &Links;
 
-    /// The number at this place of a frame, if it is one.
-    fn number_at(&self, frame: usize, spot: Spot) -> Option<Scalar>;
+    /// The number at this place of a frame; of a pointer, how far it is from where its object begins.
+    fn linked_at(&self, frame: usize, spot: Spot) -> Option<Scalar>;
+
+    /// The frame's place holds a pointer.
+    fn is_pointer(&self, frame: usize, spot: Spot) -> bool;
 }
 
 /// The numbers of a state that are linked; each is in one class.
@@ -133,10 +138,12 @@ impl Links {
         links
     }
 
-    /// All that is linked here among the `places` of each frame is so in `new`.
-    pub(crate) fn cover(&self, new: &impl Numbers, places: impl Fn(usize) -> FramePlaces) -> bool {
-        let mut wanted =
-            self.0.iter().filter(|member| places(member.frame.into()) & member.spot.place() != 0);
+    /// All that is linked here among the `places` of a frame, asked for each spot, is so in `new`.
+    pub(crate) fn cover(&self, new: &impl Numbers, places: impl Fn(usize, Spot) -> FramePlaces) -> bool {
+        let mut wanted = self
+            .0
+            .iter()
+            .filter(|member| places(member.frame.into(), member.spot) & member.spot.place() != 0);
         let mut firsts: Vec<&Member> = Vec::new();
         wanted.all(|member| match firsts.iter().find(|first| first.link.id == member.link.id) {
             Some(first) => holds(new, first, member),
@@ -150,13 +157,18 @@ impl Links {
 
 /// The member's number is one that its form has.
 fn fits(state: &impl Numbers, member: &Member) -> bool {
-    let Some(number) = state.number_at(member.frame.into(), member.spot) else { return false };
+    let Some(number) = state.linked_at(member.frame.into(), member.spot) else { return false };
     match member.link.form {
         Form::Whole => true,
         Form::Low => number.max <= u32::MAX.into(),
         Form::Signed => number.smin >= i32::MIN.into() && number.smax <= i32::MAX.into(),
-        Form::Raised => number.bits.low(32) == Tnum::constant(0),
+        Form::Raised(by) => is_raised(number, by),
     }
+}
+
+/// Some 32-bit number, shifted left.
+fn is_raised(number: Scalar, by: u8) -> bool {
+    number.bits.low(by.into()) == Tnum::constant(0) && number.max <= u64::from(u32::MAX) << by
 }
 
 /// What links two members of a class links them in `state`.
@@ -168,7 +180,7 @@ fn holds(state: &impl Numbers, first: &Member, second: &Member) -> bool {
             && two.add.wrapping_sub(one.add) == second.link.add.wrapping_sub(first.link.add);
     }
     // Constants have no links: they are what they are.
-    let constant = |member: &Member| state.number_at(member.frame.into(), member.spot)?.as_constant();
+    let constant = |member: &Member| state.linked_at(member.frame.into(), member.spot)?.as_constant();
     match (constant(first), constant(second)) {
         (Some(one), Some(two)) => {
             let known = base_of(first.link, Scalar::constant(one));
@@ -187,8 +199,8 @@ pub(crate) fn base_of(link: Link, number: Scalar) -> Scalar {
     match link.form {
         Form::Whole => apply(alu::SUB, 0, true, number, by),
         Form::Low | Form::Signed => apply(alu::SUB, 0, false, number, by),
-        Form::Raised => {
-            let number = apply(alu::RSH, 0, true, number, Scalar::constant(32));
+        Form::Raised(raised) => {
+            let number = apply(alu::RSH, 0, true, number, Scalar::constant(raised.into()));
             apply(alu::SUB, 0, false, number, by)
         }
     }
@@ -206,7 +218,7 @@ pub(crate) fn member_of(link: Link, base: Scalar, is_whole: bool, old: Scalar) -
         Form::Whole => old.with_low_half(low),
         Form::Low => old.intersect(low),
         Form::Signed => old.intersect(low.sign_extended(32)),
-        Form::Raised => old.intersect(apply(alu::LSH, 0, true, low, Scalar::constant(32))),
+        Form::Raised(raised) => old.intersect(apply(alu::LSH, 0, true, low, Scalar::constant(raised.into()))),
     }
 }
 
@@ -219,14 +231,12 @@ pub(crate) fn after(
     wide: bool,
     by: u64,
 ) -> Option<Link> {
-    let Link { form, add, .. } = link;
-    let in_32 = |number: Scalar| number.max <= u32::MAX.into();
-    let in_signed_32 = |number: Scalar| number.smin >= i32::MIN.into() && number.smax <= i32::MAX.into();
+    let form = link.form;
     let to = |form: Form| Some(Link { form, ..link });
     let low = || match form {
         _ if in_32(number) => Some(link),
         Form::Whole | Form::Low | Form::Signed => to(Form::Low),
-        Form::Raised => None,
+        Form::Raised(_) => None,
     };
     match (operation, off, wide) {
         (alu::MOV, 0, true) => Some(link),
@@ -234,30 +244,64 @@ pub(crate) fn after(
         (alu::MOV, 32, true) => match form {
             _ if in_signed_32(number) => Some(link),
             Form::Whole | Form::Low | Form::Signed => to(Form::Signed),
-            Form::Raised => None,
+            Form::Raised(_) => None,
         },
         (alu::AND, _, true) if by == u32::MAX.into() => low(),
-        (alu::LSH, _, true) if by == 32 && form != Form::Raised => to(Form::Raised),
-        (alu::RSH, _, true) if by == 32 && form == Form::Raised => to(Form::Low),
-        (alu::ARSH, _, true) if by == 32 && form == Form::Raised => to(Form::Signed),
-        (alu::ADD | alu::SUB, ..) => {
-            let by = if operation == alu::SUB { by.wrapping_neg() } else { by };
-            let sum = Link { add: add.wrapping_add(by), ..link };
-            let moved = apply(alu::ADD, 0, true, number, Scalar::constant(by));
-            // A sum that stays in 32 bits, whatever the number, has no carry out of them.
-            match (form, wide) {
-                (Form::Whole, true) => Some(sum),
-                (Form::Low, true) => (in_32(number) && in_32(moved)).then_some(sum),
-                (Form::Signed, true) => (in_signed_32(number) && in_signed_32(moved)).then_some(sum),
-                (Form::Raised, true) => {
-                    (by as u32 == 0).then(|| Link { add: add.wrapping_add(by >> 32), ..link })
-                }
-                (Form::Whole, false) if in_32(number) && in_32(moved) => Some(sum),
-                (Form::Whole | Form::Low | Form::Signed, false) => Some(Link { form: Form::Low, ..sum }),
-                (Form::Raised, false) => None,
-            }
+        // Takes no bit that it may have.
+        (alu::AND, ..) if !by & (number.bits.value | number.bits.mask) == 0 && (wide || in_32(number)) => {
+            Some(link)
         }
+        (alu::LSH, ..) => shifted_left(link, number, wide, u8::try_from(by).ok()?),
+        (alu::RSH, _, true) if form == Form::Raised(u8::try_from(by).ok()?) => to(Form::Low),
+        (alu::ARSH, _, true) if by == 32 && form == Form::Raised(32) => to(Form::Signed),
+        // Adds bits that it certainly does not have.
+        (alu::OR, ..) if by & (number.bits.value | number.bits.mask) == 0 => plus(link, number, wide, by),
+        (alu::ADD, ..) => plus(link, number, wide, by),
+        (alu::SUB, ..) => plus(link, number, wide, by.wrapping_neg()),
         _ => None,
+    }
+}
+
+fn in_32(number: Scalar) -> bool {
+    number.max <= u32::MAX.into()
+}
+
+fn in_signed_32(number: Scalar) -> bool {
+    number.smin >= i32::MIN.into() && number.smax <= i32::MAX.into()
+}
+
+/// Bits that are shifted out are lost, but of a number that keeps no more than 32.
+fn shifted_left(link: Link, number: Scalar, wide: bool, by: u8) -> Option<Link> {
+    let is_whole = in_32(number) && (wide || number.max << by.min(32) <= u32::MAX.into());
+    let by = match link.form {
+        Form::Whole | Form::Low if (1..=32).contains(&by) && is_whole => by,
+        Form::Whole | Form::Low | Form::Signed if by == 32 && wide => by,
+        Form::Raised(before) if before + by.min(32) <= 32 && is_whole => before + by,
+        _ => return None,
+    };
+    Some(Link { form: Form::Raised(by), ..link })
+}
+
+fn plus(link: Link, number: Scalar, wide: bool, by: u64) -> Option<Link> {
+    let Link { form, add, .. } = link;
+    let sum = Link { add: add.wrapping_add(by), ..link };
+    let moved = apply(alu::ADD, 0, true, number, Scalar::constant(by));
+    // A sum that stays in 32 bits, whatever the number, has no carry out of them.
+    match (form, wide) {
+        (Form::Whole, true) => Some(sum),
+        (Form::Low, true) => (in_32(number) && in_32(moved)).then_some(sum),
+        (Form::Signed, true) => (in_signed_32(number) && in_signed_32(moved)).then_some(sum),
+        (Form::Raised(raised), _) => {
+            let is_multiple = by.trailing_zeros() >= raised.into();
+            let goes_round = raised == 32 && wide;
+            let stays = is_raised(number, raised)
+                && is_raised(moved, raised)
+                && (wide || in_32(number) && in_32(moved));
+            let by = ((by as i64) >> raised) as u64;
+            (is_multiple && (goes_round || stays)).then(|| Link { add: add.wrapping_add(by), ..link })
+        }
+        (Form::Whole, false) if in_32(number) && in_32(moved) => Some(sum),
+        (Form::Whole | Form::Low | Form::Signed, false) => Some(Link { form: Form::Low, ..sum }),
     }
 }
 
@@ -267,11 +311,12 @@ mod tests {
     use crate::alu::exact;
     use crate::scalar::tests::{number, random, sample};
 
-    const FORMS: [Form; 4] = [Form::Whole, Form::Low, Form::Raised, Form::Signed];
+    const FORMS: [Form; 6] =
+        [Form::Whole, Form::Low, Form::Raised(32), Form::Signed, Form::Raised(1), Form::Raised(5)];
 
     fn link(seed: &mut u64) -> Link {
         let add = if random(seed).is_multiple_of(3) { 0 } else { number(seed) };
-        Link { id: 1, form: FORMS[random(seed) as usize % 4], add }
+        Link { id: 1, form: FORMS[random(seed) as usize % FORMS.len()], add }
     }
 
     /// What the member is, by the definition of its form.
@@ -280,7 +325,7 @@ mod tests {
         match link.form {
             Form::Whole => sum,
             Form::Low => sum as u32 as u64,
-            Form::Raised => sum << 32,
+            Form::Raised(by) => u64::from(sum as u32) << by,
             Form::Signed => sum as i32 as u64,
         }
     }
@@ -319,7 +364,8 @@ mod tests {
         for form in FORMS {
             let (whole, other) = (Link { id: 1, form: Form::Whole, add: 0 }, Link { id: 1, form, add: 5 });
             let of_other = member_of(other, base_of(whole, bound), true, Scalar::UNKNOWN);
-            let expected = if form == Form::Raised { (8 << 32, 25 << 32) } else { (8, 25) };
+            let raised = if let Form::Raised(by) = form { by } else { 0 };
+            let expected = (8 << raised, 25 << raised);
             assert_eq!(of_other.map(|found| (found.min, found.max)), Some(expected), "{form:?}");
             let Some(of_other) = of_other else { continue };
             let back = member_of(whole, base_of(other, of_other), false, Scalar::UNKNOWN.low(32));
@@ -335,6 +381,7 @@ mod tests {
             (alu::ADD, 0),
             (alu::SUB, 0),
             (alu::AND, 0),
+            (alu::OR, 0),
             (alu::LSH, 0),
             (alu::RSH, 0),
             (alu::ARSH, 0),

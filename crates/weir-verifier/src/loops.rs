@@ -3,10 +3,12 @@
 //! In: decoded instructions and their functions. Out: [`Loops`]: each loop's head, body, and what a round does to its
 //! places (`changes`), with the branches that end it. `counted` makes one round stand for all of them by that.
 //!
-//! None where there is nothing to gain, or not everything can be counted:
-//! - no instruction comes again (every path is followed anyway);
-//! - a loop is entered otherwise than through its head, or no branch of it compares what every round moves by a
-//!   constant with what no round changes;
+//! A loop can be counted if some branch of it compares what every round moves with what no round changes. The others
+//! are followed round by round.
+//!
+//! None where there is nothing to gain, or loops are not what they seem:
+//! - no instruction comes again (every path is followed anyway), or no loop can be counted;
+//! - a loop is entered otherwise than through its head;
 //! - rounds are bounded by something else than the program (`may_goto`, callbacks);
 //! - loops nest so deeply that finding them would take long ([`WORK_PER_INSN`]).
 //!
@@ -18,25 +20,30 @@ use std::ops::Range;
 
 use weir_ebpf::kfunc;
 
-use crate::changes::{Change, Test, of_loop};
+use crate::changes::{Change, of_loop};
 use crate::decode::Op;
+use crate::ends::Test;
 use crate::flow::{Earlier, after, goes_forward};
 use crate::functions::Functions;
 use crate::numbers::Numbers;
 
-/// Every loop of a program, all of them such that their rounds may be counted.
-#[derive(Debug)]
+/// Every loop of a program.
+#[derive(Clone, Debug)]
 pub(crate) struct Loops {
     loops: Vec<Loop>,
     /// By instruction: the loop that it is the head of.
     headed: Vec<Option<u32>>,
     /// By instruction: bit n is set if what rn holds before may be read.
     live: Vec<u16>,
+    /// By instruction of a function: later ones are higher, but for jumps back.
+    order: Vec<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Loop {
     body: Body,
+    /// One round stands for all.
+    is_counted: bool,
     /// By place of `changes`: what a whole round does.
     pub(crate) changes: Vec<Change>,
     /// Each round goes through each of these.
@@ -44,7 +51,7 @@ pub(crate) struct Loop {
 }
 
 /// Instructions of a loop.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Body {
     first: usize,
     inside: Vec<bool>,
@@ -59,43 +66,70 @@ impl Loops {
             return None;
         }
         let flow = Flow::new(ops);
-        let mut heads = Vec::new();
+        let (mut heads, mut order) = (Vec::new(), vec![0; ops.len()]);
         for function in 0..functions.count() {
-            flow.jumps_back(functions.slots(function, ops.len()), &mut heads)?;
+            flow.jumps_back(functions.slots(function, ops.len()), &mut heads, &mut order)?;
         }
         if heads.is_empty() {
             return None;
         }
         heads.sort_unstable();
         let earlier = Earlier::new(ops);
-        let mut loops = Loops { loops: Vec::new(), headed: vec![None; ops.len()], live: Vec::new() };
+        let mut loops = Loops { loops: Vec::new(), headed: vec![None; ops.len()], live: Vec::new(), order };
         let mut work = WORK_PER_INSN * ops.len();
         for jumps in heads.chunk_by(|one, other| one.0 == other.0) {
             let head = jumps[0].0;
             let entry = functions.starts()[functions.at(head)];
             let body = earlier.body(head, jumps, entry, &mut work)?;
             let (changes, tests) = of_loop(&flow, numbers, head, &body)?;
-            if tests.is_empty() {
-                return None;
-            }
             loops.headed[head] = Some(loops.loops.len() as u32);
-            loops.loops.push(Loop { body, changes, tests });
+            loops.loops.push(Loop { body, is_counted: !tests.is_empty(), changes, tests });
         }
         loops.live = live(&flow);
-        Some(loops)
+        loops.loops.iter().any(|one| one.is_counted).then_some(loops)
+    }
+
+    /// The same, with those around `at` that lie in no other followed round by round. None where none of them was
+    /// counted, or none is left that is.
+    pub(crate) fn by_rounds(&self, at: usize) -> Option<Loops> {
+        let mut some = self.clone();
+        let around = || self.loops.iter().filter(|one| one.contains(at));
+        let size = |one: &Loop| one.body.inside.iter().filter(|inside| **inside).count();
+        let largest = around().map(size).max()?;
+        let mut changed = false;
+        for (one, was) in some.loops.iter_mut().zip(&self.loops) {
+            if was.contains(at) && size(was) == largest {
+                changed |= std::mem::replace(&mut one.is_counted, false);
+            }
+        }
+        (changed && some.loops.iter().any(|one| one.is_counted)).then_some(some)
     }
 
     pub(crate) fn count(&self) -> usize {
         self.loops.len()
     }
 
+    pub(crate) fn are_all_counted(&self) -> bool {
+        self.loops.iter().all(|one| one.is_counted)
+    }
+
+    /// `at` is in a loop that is followed round by round.
+    pub(crate) fn is_by_rounds(&self, at: usize) -> bool {
+        self.loops.iter().any(|one| !one.is_counted && one.contains(at))
+    }
+
     pub(crate) fn get(&self, number: u32) -> &Loop {
         &self.loops[number as usize]
     }
 
-    /// The number of the loop whose head is at `at`.
+    /// The number of the loop that is counted and whose head is at `at`.
     pub(crate) fn headed_by(&self, at: usize) -> Option<u32> {
-        self.headed[at]
+        self.headed[at].filter(|number| self.loops[*number as usize].is_counted)
+    }
+
+    /// Where `at` is among the instructions of its function: no way leads to one that is lower, but by a jump back.
+    pub(crate) fn order(&self, at: usize) -> u32 {
+        self.order[at]
     }
 
     /// Registers whose content may be read from `at` on, before it is written: bit n for rn.
@@ -167,9 +201,14 @@ impl<'a> Flow<'a> {
         after(self.ops, at)
     }
 
-    /// Adds the jumps of a function to where a path already was: to where, from where. None where rounds are bounded by
-    /// something else.
-    fn jumps_back(&self, slots: Range<usize>, found: &mut Vec<(usize, usize)>) -> Option<()> {
+    /// Adds the jumps of a function to where a path already was: to where, from where; and the order of what is reached.
+    /// None where rounds are bounded by something else.
+    fn jumps_back(
+        &self,
+        slots: Range<usize>,
+        found: &mut Vec<(usize, usize)>,
+        order: &mut [u32],
+    ) -> Option<()> {
         let bounded_elsewhere = |op: &Op| match op {
             Op::MayGoto { .. } => true,
             Op::Call { helper } => helper.callback().is_some(),
@@ -187,9 +226,12 @@ impl<'a> Flow<'a> {
         let mut marks = vec![Mark::New; slots.len()];
         let mut path = vec![(slots.start, 0)];
         marks[0] = Mark::OnPath;
+        let mut number = slots.len() as u32;
         while let Some(&mut (at, ref mut way)) = path.last_mut() {
             if *way == 2 {
                 marks[at - slots.start] = Mark::Done;
+                number -= 1;
+                order[at] = number;
                 path.pop();
                 continue;
             }

@@ -275,6 +275,13 @@ impl Scalar {
         self.max = self.max.min(value | mask);
         self.smin = self.smin.max((value | mask & SIGN) as i64);
         self.smax = self.smax.min((value | mask & !SIGN) as i64);
+        // Ends are numbers that the low bits allow, as far as those are known.
+        let low = ones(mask.trailing_zeros());
+        if mask & 1 == 0 && mask != 0 && self.max >= value {
+            self.max -= (self.max - value) & low;
+            // One that goes round is beyond the other end.
+            self.min = self.min.saturating_add(value.wrapping_sub(self.min) & low);
+        }
         self
     }
 

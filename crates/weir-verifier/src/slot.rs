@@ -90,7 +90,9 @@ impl Part {
                 Part::Bytes(std::array::from_fn(|_| joined.next().unwrap_or(Byte::Uninit)))
             }
             _ => match (self.number(), other.number()) {
-                (Some(mine), Some(theirs)) if how == Join::Hull => Part::of(mine.join(theirs)),
+                (Some(mine), Some(theirs)) if matches!(how, Join::Hull | Join::HullOfAll) => {
+                    Part::of(mine.join(theirs))
+                }
                 (Some(_), Some(_)) => Part::Bytes([Byte::Unknown; 4]),
                 _ => Part::Bytes([Byte::Uninit; 4]),
             },

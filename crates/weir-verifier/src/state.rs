@@ -194,15 +194,24 @@ impl State {
         self.links.cut(self.depth(), |spot| spot == Spot::Register(register));
     }
 
+    /// Nothing is known any more of those of the innermost frame's registers that are among `places`.
+    pub(crate) fn forget_registers(&mut self, places: FramePlaces) {
+        for register in (0..10).filter(|register| places & register_place(*register) != 0) {
+            self.set_register(register, Value::Uninit);
+        }
+    }
+
     /// More is known of the number there; its links stay.
     pub(crate) fn narrow(&mut self, frame: usize, spot: Spot, number: Scalar) {
-        let value = Value::Scalar(number);
         match spot {
-            Spot::Register(register) => match self.callers.get_mut(frame) {
-                None => self.registers[usize::from(register)] = value,
-                Some(caller) => caller.kept[usize::from(register) - 1] = value,
-            },
-            Spot::Slot(slot) => *self.slot_mut(frame, slot.into()) = Slot::Spilled(value),
+            Spot::Register(register) => {
+                let value = match self.callers.get_mut(frame) {
+                    None => &mut self.registers[usize::from(register)],
+                    Some(caller) => &mut caller.kept[usize::from(register) - 1],
+                };
+                *value = value.with(number);
+            }
+            Spot::Slot(slot) => *self.slot_mut(frame, slot.into()) = Slot::Spilled(Value::Scalar(number)),
             Spot::Half { slot, high } => {
                 let slot = self.slot_mut(frame, slot.into());
                 *slot = slot.with(4 * u32::from(high), 4, number);
@@ -435,21 +444,38 @@ impl State {
     }
 }
 
+impl State {
+    fn value_at(&self, frame: usize, spot: Spot) -> Option<Value> {
+        match spot {
+            Spot::Register(register) => match self.callers.get(frame) {
+                None => Some(self.registers[usize::from(register)]),
+                Some(caller) => caller.kept.get(usize::from(register).checked_sub(1)?).copied(),
+            },
+            Spot::Slot(slot) => self.slot(frame, slot.into()).load(0, 8).ok(),
+            Spot::Half { slot, high } => self.slot(frame, slot.into()).load(4 * u32::from(high), 4).ok(),
+        }
+    }
+
+    /// The number there, if it is one.
+    pub(crate) fn number_at(&self, frame: usize, spot: Spot) -> Option<Scalar> {
+        if let Some(Value::Scalar(number)) = self.value_at(frame, spot) { Some(number) } else { None }
+    }
+}
+
 impl Numbers for State {
     fn links(&self) -> &Links {
         &self.links
     }
 
-    fn number_at(&self, frame: usize, spot: Spot) -> Option<Scalar> {
-        let value = match spot {
-            Spot::Register(register) => match self.callers.get(frame) {
-                None => self.registers[usize::from(register)],
-                Some(caller) => *caller.kept.get(usize::from(register).checked_sub(1)?)?,
-            },
-            Spot::Slot(slot) => self.slot(frame, slot.into()).load(0, 8).ok()?,
-            Spot::Half { slot, high } => self.slot(frame, slot.into()).load(4 * u32::from(high), 4).ok()?,
-        };
-        if let Value::Scalar(number) = value { Some(number) } else { None }
+    fn linked_at(&self, frame: usize, spot: Spot) -> Option<Scalar> {
+        match self.value_at(frame, spot)? {
+            Value::Scalar(number) => Some(number),
+            value => value.distance(),
+        }
+    }
+
+    fn is_pointer(&self, frame: usize, spot: Spot) -> bool {
+        !matches!(self.value_at(frame, spot), Some(Value::Scalar(_)))
     }
 }
 
@@ -497,7 +523,7 @@ fn join_values(mine: Value, theirs: Value, how: Join) -> Option<Value> {
             let one_holds = hull == mine || hull == theirs;
             let is_bound = |of: Scalar| of.as_constant() == Some(hull.max);
             let is_known = match how {
-                Join::Hull => true,
+                Join::Hull | Join::HullOfAll => true,
                 Join::Bound => one_holds || is_bound(mine) || is_bound(theirs),
                 Join::Unknown => one_holds,
                 Join::Round => false,
@@ -513,6 +539,10 @@ fn join_values(mine: Value, theirs: Value, how: Join) -> Option<Value> {
         // Nothing of it may be read afterwards; where something is, the exact run decides.
         (Value::Uninit, _) | (_, Value::Uninit) => Some(Value::Uninit),
         _ if how == Join::Round => Some(Value::Uninit),
+        _ if how == Join::HullOfAll => {
+            let (one, other) = (mine.distance()?, theirs.distance()?);
+            (mine.with(other) == theirs).then(|| mine.with(one.join(other)))
+        }
         _ => None,
     }
 }
@@ -524,7 +554,13 @@ fn can_merge(old: Value, new: Value, matters: bool) -> bool {
         (Value::Scalar(old), Value::Scalar(new)) => {
             !matters || old.as_constant().is_none() && new.as_constant().is_none()
         }
-        _ => false,
+        // Into the same object, at a place that is no constant.
+        _ => match (old.distance(), new.distance()) {
+            (Some(one), Some(other)) => {
+                old.with(other) == new && one.as_constant().is_none() && other.as_constant().is_none()
+            }
+            _ => false,
+        },
     }
 }
 
@@ -541,7 +577,14 @@ pub(crate) fn differ_as_constants(old: Value, new: Value) -> bool {
 fn merge_values(old: Value, new: Value, how: fn(Scalar, Scalar) -> Scalar) -> Value {
     match (old, new) {
         (Value::Scalar(old), Value::Scalar(new)) if old != new => Value::Scalar(how(old, new)),
-        _ => new,
+        _ if old == new => new,
+        _ => match (old.distance(), new.distance()) {
+            (Some(old), Some(distance)) => {
+                let both = how(old, distance);
+                new.with(if is_near(both) { both } else { old.join(distance) })
+            }
+            _ => new,
+        },
     }
 }
 
@@ -608,7 +651,11 @@ pub(crate) fn covers(
     let numbers_of = |frame| if frame == old.depth() { numbers } else { WHOLE_FRAME };
     (0..=old.depth()).all(|frame| covers_stack(old, new, frame, places(frame), numbers_of(frame), &mut ids))
         && (old.links.is_empty()
-            || old.links.cover(new, |frame| links(frame) & places(frame) & numbers_of(frame)))
+            || old.links.cover(new, |frame, spot| {
+                // Where a pointer points always matters.
+                let numbers = if old.is_pointer(frame, spot) { WHOLE_FRAME } else { numbers_of(frame) };
+                links(frame) & places(frame) & numbers
+            }))
         && old.callers.iter().zip(&new.callers).all(|pair| covers_records(old, new, pair, &ids))
 }
 

@@ -489,7 +489,7 @@ impl Way {
         }
         for Learned { frame, spot, number } in self.others {
             // Two may say something of the same one.
-            let known = state.number_at(frame, spot).and_then(|known| known.intersect(number));
+            let known = state.linked_at(frame, spot).and_then(|known| known.intersect(number));
             state.narrow(frame, spot, known.unwrap_or(number));
         }
     }

@@ -61,6 +61,28 @@ pub(crate) enum Value {
     },
 }
 
+impl Value {
+    /// How far a pointer is from where its object begins, if that is all that is known of where it points.
+    pub(crate) fn distance(self) -> Option<Scalar> {
+        match self {
+            Value::Memory { offset, .. } | Value::Element { offset, .. } | Value::Key { offset, .. } => {
+                Some(offset)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same value, whose number, or distance as a pointer, is known to be this.
+    pub(crate) fn with(self, number: Scalar) -> Value {
+        match self {
+            Value::Memory { size, .. } => Value::Memory { size, offset: number },
+            Value::Element { map, .. } => Value::Element { map, offset: number },
+            Value::Key { map, .. } => Value::Key { map, offset: number },
+            _ => Value::Scalar(number),
+        }
+    }
+}
+
 /// A place in the stack of one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StackAt {
@@ -118,6 +140,8 @@ pub(crate) struct PacketAt {
 pub(crate) enum Join {
     /// Numbers that differ become their hull.
     Hull,
+    /// And so do distances of pointers into one object.
+    HullOfAll,
     /// Numbers that differ become unknown, unless one of the two holds the other, or is a constant that bounds both.
     Bound,
     /// Numbers that differ become unknown, unless one of the two holds the other.

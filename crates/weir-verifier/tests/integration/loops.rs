@@ -39,6 +39,21 @@ fn the_rounds_of_a_loop_cost_nothing() {
           here: r1 = *(u64 *)(r10 - 8); r1 += 1; *(u64 *)(r10 - 8) = r1; if r1 < r2 goto here; exit",
             12,
         ),
+        // Steps that are numbers of another place.
+        ("r6 &= 7; r6 += 3; r1 = 0; here: r1 += r6; if r1 < 90000 goto here; exit", 9),
+        ("r2 = 5; r1 = 60; here: r3 = r7; r3 += r1; *(u8 *)(r3 + 0) = 1; r1 -= 5; w1 += 3; w1 += 2; r1 += r2; if r1 > 59 goto +1; goto here; exit", 16),
+        // The same, compared before the step is made, by the bits that the sum may not have, and in a copy.
+        (
+            "r6 &= 7; r6 += 2; r1 = 4; r3 = r1; r5 = -64
+          here: r2 = r7; r2 += r3; *(u8 *)(r2 + 0) = 1; r1 += r6; w2 = w6; w2 += w3; r2 &= r5; r3 = r1; if r2 == 0 goto here; exit",
+            18,
+        ),
+        // Ways that meet in a loop.
+        (
+            "r1 = 0; here: r2 = 1; if r6 == 3 goto +1; r2 = 9; if r6 > 5 goto +1; r2 += 1; if r6 s> 9 goto +1; r2 += r2
+          if r6 s> 19 goto +1; r2 <<= 1; r3 = r7; r3 += r2; *(u8 *)(r3 + 0) = 1; r1 += 1; if r1 != 5000 goto here; exit",
+            20,
+        ),
         // Loops in loops.
         (
             "r1 = 0; out: r2 = 0; here: r2 += 1; if r2 != 300 goto here; r1 += 1; if r1 != 300 goto out; exit",
@@ -80,6 +95,14 @@ fn what_a_later_round_does_wrong_is_refused() {
         // The second time that a loop is entered, further on.
         (
             "r1 = 0; out: r2 = 0; r3 = r7; here: *(u8 *)(r3 + 0) = 1; r3 += 8; r2 += 1; if r2 != 8 goto here; r7 += 1; r1 += 1; if r1 != 9 goto out; exit",
+            "inside",
+        ),
+        // Steps by another place: too far, not the same in each round, and of a copy that was one in the first round alone.
+        ("r6 &= 7; r6 += 3; r1 = 0; here: r3 = r7; r3 += r1; *(u8 *)(r3 + 0) = 1; r1 += r6; if r1 < 65 goto here; exit", "inside"),
+        ("r2 = 4; r1 = 0; here: r3 = r7; r3 += r1; *(u8 *)(r3 + 0) = 1; r1 += r2; r2 = 9; if r1 != 63 goto +1; exit; if r1 < 99 goto here; exit", "inside"),
+        (
+            "r6 &= 7; r6 += 2; r1 = 4; r3 = 5; r5 = -64
+          here: r2 = r7; r2 += r3; *(u8 *)(r2 + 0) = 1; r1 += r6; w2 = w6; w2 += w3; r2 &= r5; r3 += 60; if r2 == 0 goto here; exit",
             "inside",
         ),
         // Held in the first round alone.
@@ -189,6 +212,9 @@ fn one_loop(random: &mut Random, labels: &mut u32, depth: u32) -> String {
     let place = random.below(body.len() + 1);
     body.insert(place, update);
     let body = body.join("; ");
+    if random.one_in(4) {
+        return stepped_loop(random, label, &body);
+    }
     let before = if random.one_in(5) { String::new() } else { format!("; r{counter} = {start}") };
     match random.below(3) {
         // Compared at the end; at the beginning; in the middle of nowhere.
@@ -197,6 +223,33 @@ fn one_loop(random: &mut Random, labels: &mut u32, depth: u32) -> String {
             "{before}; l{label}: if {size}{counter} {stay} {bound} goto +1; goto e{label}; {body}; goto l{label}; e{label}: r0 = 0"
         ),
     }
+}
+
+/// A loop that adds one place to another, which a copy may follow, and compares the sum before or after.
+fn stepped_loop(random: &mut Random, label: u32, body: &str) -> String {
+    let [counter, step, copy] = random.pick(&[[1, 2, 3], [2, 1, 4], [3, 4, 3], [4, 3, 1]]);
+    let size = random.pick(&["r", "w"]);
+    let by = match random.below(4) {
+        0 => format!("r{step} = r6; r{step} &= 7; r{step} += {}", random.below(3)),
+        1 => format!("r{step} = {}", random.below(9) as i64 - 4),
+        _ => format!("r{step} = {}", 1 + random.below(9)),
+    };
+    let start = random.below(50);
+    let follows = if random.one_in(5) { "r0 = 0".to_owned() } else { format!("r{copy} = r{counter}") };
+    let update = format!("{size}{counter} += {size}{step}; {follows}");
+    let end = random.below(66);
+    let stay = random.pick(&["<", "<=", "s<", "!=", ">"]);
+    let first = format!("r{counter} = {start}; {by}; r{copy} = r{counter}; l{label}: {body}");
+    let sum = format!("{size}0 = {size}{step}; {size}0 += {size}{}", random.pick(&[copy, counter]));
+    match random.below(3) {
+        0 => format!("; {first}; {update}; if {size}{counter} {stay} {end} goto l{label}"),
+        1 => format!("; {first}; {sum}; {update}; if {size}0 {stay} {end} goto l{label}"),
+        _ => {
+            let mask = random.pick(&[-64, -64, -32, -63, 64]);
+            format!("; {first}; {sum}; {update}; r0 &= {mask}; if r0 == 0 goto l{label}")
+        }
+    }
+    .replace("; r0 = 0; r0 = 0", "; r0 = 0")
 }
 
 fn statement(random: &mut Random, labels: &mut u32, depth: u32) -> String {

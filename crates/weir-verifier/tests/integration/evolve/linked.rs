@@ -3,10 +3,16 @@
 use super::{Base, SLOTS, Writer};
 
 impl Writer<'_> {
-    /// Numbers of which one says what others are: copied, cut, moved on by constants, through registers and the stack; then one of
-    /// them is compared, and all are looked at.
+    /// Numbers of which one says what others are: copied, cut, shifted, moved on by constants, through registers and the stack; then
+    /// one of them is compared, and all are looked at. A pointer that one of them moved goes where that one may be.
     pub(super) fn linked(&mut self) {
-        let mut places = vec![format!("r{}", self.number())];
+        let first = self.number();
+        let is_bounded = self.random.one_in(2);
+        if is_bounded {
+            let (letter, most) = (self.letter(), self.random.pick(&[31, 63, 127]));
+            line!(self, "{letter}{first} &= {most}");
+        }
+        let mut places = vec![format!("r{first}")];
         for _ in 0..1 + self.random.below(4) {
             let from = places[self.random.below(places.len())].clone();
             let register = match from.strip_prefix("*(") {
@@ -30,7 +36,7 @@ impl Writer<'_> {
                 0 => 0x7fff_fff0,
                 _ => self.random.below(40) as i64 - 20,
             };
-            match self.random.below(11) {
+            match self.random.below(if is_bounded { 14 } else { 11 }) {
                 0..=2 => line!(self, "r{to} = r{digit}"),
                 3 => line!(self, "w{to} = w{digit}"),
                 4 => line!(self, "r{to} = (s32)r{digit}"),
@@ -46,6 +52,14 @@ impl Writer<'_> {
                     line!(self, "r{digit} s>>= 32");
                 }
                 9 => line!(self, "r{to} = r{digit}\nr{to} -= r{digit}\nif r{to} == 0 goto +0"),
+                11..=13 => {
+                    let (letter, by) = (self.letter(), self.random.pick(&[1, 1, 2, 5]));
+                    line!(self, "r{to} = r{digit}\n{letter}{to} <<= {by}");
+                    if self.random.one_in(3) {
+                        let then = self.random.pick(&["|= 1", "&= -2", "+= 4", ">>= 1", "&= 254"]);
+                        line!(self, "{}{to} {then}", self.letter());
+                    }
+                }
                 _ => {
                     let bytes = self.random.pick(&[8, 8, 4]);
                     let at = self.random.pick(&SLOTS) - bytes * self.random.below(8 / bytes);
@@ -56,7 +70,14 @@ impl Writer<'_> {
             }
             places.push(format!("r{to}"));
         }
-        if self.random.one_in(4) && !self.is_function {
+        let from = places[self.random.below(places.len())].clone();
+        let moves = is_bounded && self.base != Base::Packet && self.random.one_in(2) && from.starts_with('r');
+        if moves {
+            let on = self.random.below(5) as i64 - 1;
+            let sum = format!("r3 = r6\nr3 += {from}");
+            let swapped = format!("r3 = {from}\nr3 += r6");
+            line!(self, "{}\nr3 += {on}", if self.random.one_in(3) { swapped } else { sum });
+        } else if self.random.one_in(4) && !self.is_function {
             self.line("call get_prandom_u32");
         }
         let (out, letter, most) = (self.label(), self.letter(), self.random.pick(&[1i64, 7, 15, 31, 62]));
@@ -83,6 +104,9 @@ impl Writer<'_> {
                 line!(self, "if {letter}{checked} != {letter}{other} goto {out}");
                 places.push(format!("r{other}"));
             }
+        }
+        if moves {
+            line!(self, "r4 = *(u8 *)(r3 + 0)");
         }
         for place in places {
             line!(self, "r1 = {place}");
