@@ -67,7 +67,7 @@ impl State {
         }
         let of = |register: u8| self.links.of(self.depth(), Spot::Register(register));
         let (one, two) = (of(one)?, of(two)?);
-        let is_raised = [one, two].iter().any(|link| matches!(link.form, Form::Raised(_)));
+        let is_raised = [one, two].iter().any(|link| matches!(link.form, Form::Raised { .. }));
         if one.id != two.id || is_raised || wide && (one.form, two.form) != (Form::Whole, Form::Whole) {
             return None;
         }
@@ -86,7 +86,7 @@ impl Walk<'_> {
         }
         let low_bits = path.state.number_at(frame, spot).map_or(Tnum::UNKNOWN, |number| number.bits.low(32));
         // What was shifted up by 32 bits may come down again, in this copy and in others.
-        let form = if low_bits == Tnum::constant(0) { Form::Raised(32) } else { Form::Whole };
+        let form = if low_bits == Tnum::constant(0) { Form::Raised { by: 32, plus: 0 } } else { Form::Whole };
         let link = Link { id: self.new_id(), form, add: 0 };
         path.state.links.set(frame, spot, link);
         link

@@ -42,9 +42,12 @@ pub(crate) enum Form {
     Whole,
     /// The low 32 bits.
     Low,
-    /// The low 32 bits, so many bits higher, 1 to 32: an index made an offset. 32 is half of how programs without 32-bit
-    /// registers cut a number.
-    Raised(u8),
+    /// The low 32 bits, `by` (1 to 32) bits higher, and `plus`, below 2^by, in the bits that are free then: an index made
+    /// an offset. 32 is half of how programs without 32-bit registers cut a number.
+    Raised {
+        by: u8,
+        plus: u32,
+    },
     /// The low 32 bits, extended by their sign.
     Signed,
 }
@@ -162,13 +165,13 @@ fn fits(state: &impl Numbers, member: &Member) -> bool {
         Form::Whole => true,
         Form::Low => number.max <= u32::MAX.into(),
         Form::Signed => number.smin >= i32::MIN.into() && number.smax <= i32::MAX.into(),
-        Form::Raised(by) => is_raised(number, by),
+        Form::Raised { by, plus } => is_raised(number, by, plus.into()),
     }
 }
 
-/// Some 32-bit number, shifted left.
-fn is_raised(number: Scalar, by: u8) -> bool {
-    number.bits.low(by.into()) == Tnum::constant(0) && number.max <= u64::from(u32::MAX) << by
+/// Some 32-bit number, shifted left, and `plus`.
+fn is_raised(number: Scalar, by: u8, plus: u64) -> bool {
+    number.bits.low(by.into()) == Tnum::constant(plus) && number.max <= (u64::from(u32::MAX) << by) + plus
 }
 
 /// What links two members of a class links them in `state`.
@@ -199,7 +202,7 @@ pub(crate) fn base_of(link: Link, number: Scalar) -> Scalar {
     match link.form {
         Form::Whole => apply(alu::SUB, 0, true, number, by),
         Form::Low | Form::Signed => apply(alu::SUB, 0, false, number, by),
-        Form::Raised(raised) => {
+        Form::Raised { by: raised, .. } => {
             let number = apply(alu::RSH, 0, true, number, Scalar::constant(raised.into()));
             apply(alu::SUB, 0, false, number, by)
         }
@@ -218,7 +221,10 @@ pub(crate) fn member_of(link: Link, base: Scalar, is_whole: bool, old: Scalar) -
         Form::Whole => old.with_low_half(low),
         Form::Low => old.intersect(low),
         Form::Signed => old.intersect(low.sign_extended(32)),
-        Form::Raised(raised) => old.intersect(apply(alu::LSH, 0, true, low, Scalar::constant(raised.into()))),
+        Form::Raised { by, plus } => {
+            let raised = apply(alu::LSH, 0, true, low, Scalar::constant(by.into()));
+            old.intersect(apply(alu::ADD, 0, true, raised, Scalar::constant(plus.into())))
+        }
     }
 }
 
@@ -236,7 +242,7 @@ pub(crate) fn after(
     let low = || match form {
         _ if in_32(number) => Some(link),
         Form::Whole | Form::Low | Form::Signed => to(Form::Low),
-        Form::Raised(_) => None,
+        Form::Raised { .. } => None,
     };
     match (operation, off, wide) {
         (alu::MOV, 0, true) => Some(link),
@@ -244,7 +250,7 @@ pub(crate) fn after(
         (alu::MOV, 32, true) => match form {
             _ if in_signed_32(number) => Some(link),
             Form::Whole | Form::Low | Form::Signed => to(Form::Signed),
-            Form::Raised(_) => None,
+            Form::Raised { .. } => None,
         },
         (alu::AND, _, true) if by == u32::MAX.into() => low(),
         // Takes no bit that it may have.
@@ -252,8 +258,11 @@ pub(crate) fn after(
             Some(link)
         }
         (alu::LSH, ..) => shifted_left(link, number, wide, u8::try_from(by).ok()?),
-        (alu::RSH, _, true) if form == Form::Raised(u8::try_from(by).ok()?) => to(Form::Low),
-        (alu::ARSH, _, true) if by == 32 && form == Form::Raised(32) => to(Form::Signed),
+        (alu::RSH | alu::ARSH, _, true) => match form {
+            Form::Raised { by: 32, .. } if by == 32 && operation == alu::ARSH => to(Form::Signed),
+            Form::Raised { by: raised, .. } if by == raised.into() => to(Form::Low),
+            _ => None,
+        },
         // Adds bits that it certainly does not have.
         (alu::OR, ..) if by & (number.bits.value | number.bits.mask) == 0 => plus(link, number, wide, by),
         (alu::ADD, ..) => plus(link, number, wide, by),
@@ -273,13 +282,15 @@ fn in_signed_32(number: Scalar) -> bool {
 /// Bits that are shifted out are lost, but of a number that keeps no more than 32.
 fn shifted_left(link: Link, number: Scalar, wide: bool, by: u8) -> Option<Link> {
     let is_whole = in_32(number) && (wide || number.max << by.min(32) <= u32::MAX.into());
-    let by = match link.form {
-        Form::Whole | Form::Low if (1..=32).contains(&by) && is_whole => by,
-        Form::Whole | Form::Low | Form::Signed if by == 32 && wide => by,
-        Form::Raised(before) if before + by.min(32) <= 32 && is_whole => before + by,
+    let (by, plus) = match link.form {
+        Form::Whole | Form::Low if (1..=32).contains(&by) && is_whole => (by, 0),
+        Form::Whole | Form::Low | Form::Signed if by == 32 && wide => (by, 0),
+        Form::Raised { by: before, plus } if before + by.min(32) <= 32 && is_whole => {
+            (before + by, plus << by)
+        }
         _ => return None,
     };
-    Some(Link { form: Form::Raised(by), ..link })
+    Some(Link { form: Form::Raised { by, plus }, ..link })
 }
 
 fn plus(link: Link, number: Scalar, wide: bool, by: u64) -> Option<Link> {
@@ -291,14 +302,20 @@ fn plus(link: Link, number: Scalar, wide: bool, by: u64) -> Option<Link> {
         (Form::Whole, true) => Some(sum),
         (Form::Low, true) => (in_32(number) && in_32(moved)).then_some(sum),
         (Form::Signed, true) => (in_signed_32(number) && in_signed_32(moved)).then_some(sum),
-        (Form::Raised(raised), _) => {
-            let is_multiple = by.trailing_zeros() >= raised.into();
-            let goes_round = raised == 32 && wide;
-            let stays = is_raised(number, raised)
-                && is_raised(moved, raised)
-                && (wide || in_32(number) && in_32(moved));
-            let by = ((by as i64) >> raised) as u64;
-            (is_multiple && (goes_round || stays)).then(|| Link { add: add.wrapping_add(by), ..link })
+        (Form::Raised { by: 32, .. }, true) => {
+            (by as u32 == 0).then(|| Link { add: add.wrapping_add(by >> 32), ..link })
+        }
+        (Form::Raised { by: raised, plus }, _) => {
+            let total = by.wrapping_add(plus.into());
+            let left = total & ((1 << raised) - 1);
+            let is_so = |number, plus| is_raised(number, raised, plus) && (wide || in_32(number));
+            let raised_by = (total as i64 >> raised) as u64;
+            let sum = Link {
+                form: Form::Raised { by: raised, plus: left as u32 },
+                add: add.wrapping_add(raised_by),
+                ..link
+            };
+            (raised < 32 && is_so(number, plus.into()) && is_so(moved, left)).then_some(sum)
         }
         (Form::Whole, false) if in_32(number) && in_32(moved) => Some(sum),
         (Form::Whole | Form::Low | Form::Signed, false) => Some(Link { form: Form::Low, ..sum }),
@@ -311,8 +328,12 @@ mod tests {
     use crate::alu::exact;
     use crate::scalar::tests::{number, random, sample};
 
-    const FORMS: [Form; 6] =
-        [Form::Whole, Form::Low, Form::Raised(32), Form::Signed, Form::Raised(1), Form::Raised(5)];
+    const FORMS: [Form; 7] =
+        [Form::Whole, Form::Low, raised(32, 0), Form::Signed, raised(1, 0), raised(1, 1), raised(5, 9)];
+
+    const fn raised(by: u8, plus: u32) -> Form {
+        Form::Raised { by, plus }
+    }
 
     fn link(seed: &mut u64) -> Link {
         let add = if random(seed).is_multiple_of(3) { 0 } else { number(seed) };
@@ -325,7 +346,7 @@ mod tests {
         match link.form {
             Form::Whole => sum,
             Form::Low => sum as u32 as u64,
-            Form::Raised(by) => u64::from(sum as u32) << by,
+            Form::Raised { by, plus } => (u64::from(sum as u32) << by) + u64::from(plus),
             Form::Signed => sum as i32 as u64,
         }
     }
@@ -364,8 +385,8 @@ mod tests {
         for form in FORMS {
             let (whole, other) = (Link { id: 1, form: Form::Whole, add: 0 }, Link { id: 1, form, add: 5 });
             let of_other = member_of(other, base_of(whole, bound), true, Scalar::UNKNOWN);
-            let raised = if let Form::Raised(by) = form { by } else { 0 };
-            let expected = (8 << raised, 25 << raised);
+            let (by, plus) = if let Form::Raised { by, plus } = form { (by, plus.into()) } else { (0, 0) };
+            let expected = ((8 << by) + plus, (25 << by) + plus);
             assert_eq!(of_other.map(|found| (found.min, found.max)), Some(expected), "{form:?}");
             let Some(of_other) = of_other else { continue };
             let back = member_of(whole, base_of(other, of_other), false, Scalar::UNKNOWN.low(32));

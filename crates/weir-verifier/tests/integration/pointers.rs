@@ -82,6 +82,11 @@ const SAFE_HERE: &[(&str, &str)] = &[
     // What a comparison of pointers says of where they point, and their difference.
     (BUFFER, "r2 = r10; r2 += -16; r0 = 0; here: r3 = *(u8 *)(r2 + 0); r0 += r3; r2 += 1; if r2 != r10 goto here; exit"),
     (BUFFER, "r6 &= 15; r2 = r10; r2 += -16; r2 += r6; r3 = r10; r3 -= r2; r2 = r10; r2 -= r3; r0 = *(u8 *)(r2 - 0); exit"),
+    // A pointer that a number moved, which is checked afterwards; the number shifted, and moved on.
+    (FOUND, "r6 &= 31; r3 = r0; r3 += r6; if r6 > 15 goto +1; r1 = *(u8 *)(r3 + 0); r0 = 0; exit"),
+    (FOUND, "r6 &= 31; r3 = r6; r3 += r0; r3 += 2; if r6 > 13 goto +1; r1 = *(u8 *)(r3 + 0); r0 = 0; exit"),
+    (FOUND, "r6 &= 31; r7 = r6; w7 <<= 1; r7 |= 1; if r6 > 7 goto +3; r3 = r0; r3 += r7; r1 = *(u8 *)(r3 + 0); r0 = 0; exit"),
+    (FOUND, "r6 &= 31; r7 = r6; r7 <<= 2; r7 += 3; r3 = r0; r3 += r7; if r6 > 3 goto +1; r1 = *(u8 *)(r3 + 0); r0 = 0; exit"),
 ];
 
 /// What is refused, and words of why.
@@ -143,6 +148,14 @@ const UNSAFE: &[(&str, &str, &str)] = &[
     (FOUND, "r1 = map[@array][0] ll; r1 -= r0; r0 = 0; exit", "arithmetic on"),
     (FOUND, "r1 = r0; w1 += w0; r0 = 0; exit", "arithmetic on"),
     (RECORD, "r7 = r6; r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve; if r0 == 0 goto +1; r0 -= r7; r0 = 0; exit", "arithmetic on"),
+    // Moved by a number that is checked afterwards: not far enough down, another one, and moved again.
+    (FOUND, "r6 &= 31; r3 = r0; r3 += r6; if r6 > 16 goto +1; r1 = *(u8 *)(r3 + 0); r0 = 0; exit", "inside"),
+    (FOUND, "r6 &= 31; r3 = r0; r3 += r6; r6 += 1; if r6 > 17 goto +1; r1 = *(u8 *)(r3 + 0); r0 = 0; exit", "inside"),
+    (FOUND, "r6 &= 31; r3 = r0; r3 += r6; r3 += r6; if r6 > 15 goto +1; r1 = *(u8 *)(r3 + 0); r0 = 0; exit", "inside"),
+    (FOUND, "r6 &= 31; r7 = r6; r7 <<= 1; r7 |= 1; r7 += 1; r3 = r0; r3 += r7; if r6 > 7 goto +1; r1 = *(u8 *)(r3 + 0); r0 = 0; exit", "inside"),
+    // The number is another one on the second way.
+    (FOUND, "r8 = r6; r9 = r6; r8 s>>= 7; r8 &= 31; r6 &= 31; r3 = r0; r3 += r6; if r9 == 9 goto other
+        here: if r6 > 15 goto +1; r1 = *(u8 *)(r3 + 0); r0 = 0; exit; other: r6 = r8; goto here", "inside"),
 ];
 
 fn object(before: &str, text: &str) -> Object {
