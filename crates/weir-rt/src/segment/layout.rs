@@ -527,10 +527,11 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
         | MapKind::LpmTrie
         | MapKind::HashOfMaps => {
             if spec.kind == MapKind::LpmTrie {
-                // A bit for each length from 0 on; a word of counters for four buckets (c/lpm.c).
+                // A bit for each length from 0 on; a word of counters for four buckets, and one of lengths for two
+                // (c/lpm.c).
                 let lengths = u64::from(8 * (spec.key_bytes - 4) / 64 + 1);
-                let counters = u64::from(bucket_count(spec).div_ceil(4));
-                end += (lengths + counters) * 8;
+                let (counters, blocks) = (bucket_count(spec).div_ceil(4), bucket_count(spec).div_ceil(2));
+                end += (lengths + u64::from(counters) + u64::from(blocks)) * 8;
             }
             place_nodes(&mut map, end);
             end = map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride);
