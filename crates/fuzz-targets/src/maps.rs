@@ -31,6 +31,12 @@ fn small(kind: MapKind, inner: Option<u32>) -> MapSpec {
         MapKind::StackTrace => (4, 64, 8),
         MapKind::ProgArray | MapKind::PerfEventArray | MapKind::CgroupArray => (4, 4, 4),
         MapKind::ArrayOfMaps | MapKind::HashOfMaps => (4, 4, 4),
+        MapKind::DevMap
+        | MapKind::DevMapHash
+        | MapKind::CpuMap
+        | MapKind::XskMap
+        | MapKind::SockMap
+        | MapKind::SockHash => (4, 4, 4),
     };
     let mut spec = MapSpec::new(kind.name(), kind, key_bytes, value_bytes, max_entries);
     if kind == MapKind::LpmTrie {

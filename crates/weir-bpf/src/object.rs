@@ -97,7 +97,9 @@ impl Object {
             _ => None,
         };
         let types = types.or(of_kernel.as_deref()).map(Btf::parse).transpose().map_err(Error::Types)?;
-        let mut file = elf::read_for(bytes, types.as_ref().map(Target::new).as_ref())?;
+        let target = types.as_ref().map(Target::new);
+        let system = elf::System { target: target.as_ref(), kernel_version: kernel_version() };
+        let mut file = elf::read_on(bytes, system)?;
         change(&mut Definitions(&mut file))?;
         Object::of(file, false)
     }
@@ -199,7 +201,7 @@ impl Object {
             return Err(Error::OtherContext(message));
         }
         let mut program = self.file.object.programs[index].clone();
-        if self.is_bare {
+        if self.is_bare || program.kind == (ProgramKind::Memory { bytes: 0 }) {
             program.kind = ProgramKind::Memory { bytes: memory };
         }
         let frozen = self.file.frozen();
@@ -219,7 +221,7 @@ impl Object {
         self.load_for(name, engine, 0)
     }
 
-    /// The same of a program of bare instructions that will be run on so many bytes of memory.
+    /// The same of a program of bare instructions, or of a section `syscall`, that will be run on so many bytes of memory.
     ///
     /// # Errors
     /// As of [`Object::load`].
@@ -273,4 +275,14 @@ fn segment(file: &ObjectFile) -> Result<Segment, Error> {
     let segment = Segment::create_local(layout, &Identity::default()).map_err(Error::Memory)?;
     segment.fill(&file.maps).map_err(|(_, error)| error)?;
     Ok(segment)
+}
+
+/// Of the kernel that runs, as `LINUX_KERNEL_VERSION` has it.
+fn kernel_version() -> Option<u32> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let numbers = release.split(|char: char| !char.is_ascii_digit()).map(str::parse);
+    let mut numbers = numbers.map_while(Result::<u32, _>::ok);
+    let (major, minor) = (numbers.next()?, numbers.next()?);
+    // The kernel counts no further (KERNEL_VERSION of linux/version.h).
+    Some(major << 16 | minor.min(255) << 8 | numbers.next().unwrap_or(0).min(255))
 }

@@ -130,9 +130,25 @@ pub fn read(bytes: &[u8]) -> Result<ObjectFile, ElfError> {
 
 /// Reads a `.bpf.o` file, and adapts its CO-RE relocations to the types of `target`.
 pub fn read_for(bytes: &[u8], target: Option<&Target>) -> Result<ObjectFile, ElfError> {
+    read_on(bytes, System { target, kernel_version: None })
+}
+
+/// What an object may ask of the system that it runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System<'a> {
+    /// Types of its kernel.
+    pub target: Option<&'a Target<'a>>,
+    /// The kernel's version, as `LINUX_KERNEL_VERSION` of linux/version.h. Without it, programs that use the variable of that name
+    /// cannot be had.
+    pub kernel_version: Option<u32>,
+}
+
+/// Reads a `.bpf.o` file, and adapts it to a system. What asks for the kernel's version finds it in a variable of a map named
+/// `.kconfig`, which nobody changes.
+pub fn read_on(bytes: &[u8], system: System<'_>) -> Result<ObjectFile, ElfError> {
     let sections = sections::Sections::of(bytes)?;
-    let maps = maps::Maps::of(&sections)?;
-    link::link(sections, maps, target)
+    let maps = maps::Maps::of(&sections, system.kernel_version)?;
+    link::link(sections, maps, system.target)
 }
 
 /// The types in an ELF file of any machine: its `.BTF` section.
@@ -257,9 +273,10 @@ impl ObjectFile {
             "socket" => Some(ProgramKind::SocketFilter),
             "tp" | "tracepoint" | "raw_tp" | "raw_tracepoint" => Some(ProgramKind::Tracepoint),
             kind if TRACING.contains(&kind) => Some(ProgramKind::Tracing),
-            // Programs of a map of devices or CPUs have more fields.
-            "xdp" if section.ends_with("/devmap") || section.ends_with("/cpumap") => None,
+            // LIMIT: those of a map of devices have `egress_ifindex` besides.
             "xdp" => Some(ProgramKind::Xdp),
+            // As much as it is run on.
+            "syscall" => Some(ProgramKind::Memory { bytes: 0 }),
             "tc" | "tcx" | "classifier" | "action" => Some(ProgramKind::Classifier),
             kind => PROBES.contains(&kind).then_some(ProgramKind::Probe),
         }
@@ -287,7 +304,7 @@ const PROBES: &[&str] =
     &["kprobe", "kretprobe", "ksyscall", "kretsyscall", "uprobe", "uretprobe", "usdt", "perf_event"];
 
 /// What libbpf's section names begin with, where r1 points to arguments of something of the kernel's.
-const TRACING: &[&str] = &["fentry", "fexit", "fmod_ret", "lsm", "tp_btf"];
+const TRACING: &[&str] = &["fentry", "fexit", "fmod_ret", "lsm", "struct_ops", "tp_btf"];
 
 /// What libbpf's section names begin with, where r1 is nothing that weir has.
 const OTHER_CONTEXTS: &[&str] = &[
@@ -308,8 +325,6 @@ const OTHER_CONTEXTS: &[&str] = &[
     "sk_reuseport",
     "sk_skb",
     "sockops",
-    "struct_ops",
-    "syscall",
 ];
 
 fn source_line<'a>(btf: &'a Btf, row: &LineRow) -> SourceLine<'a> {
@@ -335,7 +350,9 @@ mod tests {
             ("perf_event", Some(ProgramKind::Probe)),
             ("iter/task", None),
             ("xdp.frags", Some(ProgramKind::Xdp)),
-            ("xdp/devmap", None),
+            ("xdp/devmap", Some(ProgramKind::Xdp)),
+            ("struct_ops/init", Some(ProgramKind::Tracing)),
+            ("syscall", Some(ProgramKind::Memory { bytes: 0 })),
             ("socket/a", Some(ProgramKind::SocketFilter)),
         ] {
             assert_eq!(ObjectFile::kind_of(section), kind, "{section}");

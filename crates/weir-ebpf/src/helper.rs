@@ -44,6 +44,8 @@ pub enum Arg {
     PerfMap,
     StackMap,
     CgroupMap,
+    /// A map from `LD_IMM64` whose elements packets are redirected to: devices, CPUs, sockets of AF_XDP.
+    RedirectMap,
     /// Readable memory of the map's key size.
     MapKey,
     /// Readable memory of the map's value size.
@@ -147,12 +149,18 @@ macro_rules! helper_table {
             (SKB_LOAD_BYTES, 26, "skb_load_bytes", [Context, Scalar, MemWrite, Size], Status, NONE, weir_skb_load_bytes)
             (GET_STACKID, 27, "get_stackid", [Context, StackMap, Scalar], Scalar, READS, weir_get_stackid)
             (CSUM_DIFF, 28, "csum_diff", [MemRead, SizeOrZero, MemRead, SizeOrZero, Scalar], Scalar, NONE, weir_csum_diff)
+            (REDIRECT, 23, "redirect", [Scalar, Scalar], Scalar, NONE, weir_redirect)
             (PROBE_WRITE_USER, 36, "probe_write_user", [Scalar, MemRead, Size], Status, CHANGES, weir_probe_write_user)
             (CURRENT_TASK_UNDER_CGROUP, 37, "current_task_under_cgroup", [CgroupMap, Scalar], Scalar, NONE, weir_current_task_under_cgroup)
             (GET_NUMA_NODE_ID, 42, "get_numa_node_id", [], Scalar, NONE, weir_get_numa_node_id)
+            (XDP_ADJUST_HEAD, 44, "xdp_adjust_head", [Context, Scalar], Status, NONE, weir_not_here)
             (PROBE_READ_STR, 45, "probe_read_str", [StringWrite, SizeOrZero, Address], Length, READS, weir_probe_read_user_str)
+            (REDIRECT_MAP, 51, "redirect_map", [RedirectMap, Scalar, Scalar], Scalar, NONE, weir_redirect_map)
+            (XDP_ADJUST_META, 54, "xdp_adjust_meta", [Context, Scalar], Status, NONE, weir_not_here)
+            (XDP_ADJUST_TAIL, 65, "xdp_adjust_tail", [Context, Scalar], Status, NONE, weir_not_here)
             (GET_STACK, 67, "get_stack", [Context, MemWrite, SizeOrZero, Scalar], Length, READS, weir_get_stack)
             (SKB_LOAD_BYTES_RELATIVE, 68, "skb_load_bytes_relative", [Context, Scalar, MemWrite, Size, Scalar], Status, NONE, weir_skb_load_bytes_relative)
+            (FIB_LOOKUP, 69, "fib_lookup", [Context, MemRead, Size, Scalar], Status, NONE, weir_not_here)
             (GET_CURRENT_CGROUP_ID, 80, "get_current_cgroup_id", [], Scalar, NONE, weir_get_current_cgroup_id)
             (MAP_PUSH_ELEM, 87, "map_push_elem", [QueueMap, MapValue, Scalar], Status, NONE, weir_map_push_elem)
             (MAP_POP_ELEM, 88, "map_pop_elem", [QueueMap, MapValueOut], Status, NONE, weir_map_pop_elem)
@@ -213,6 +221,12 @@ const fn function(symbol: &'static str) -> Option<&'static str> {
 
 /// Helpers that read the packet of a `struct __sk_buff`, which socket filters and classifiers have.
 pub const OF_SK_BUFFS: &[HelperId] = &[SKB_LOAD_BYTES, SKB_LOAD_BYTES_RELATIVE];
+
+/// Helpers of XDP programs alone.
+pub const OF_XDP: &[HelperId] = &[REDIRECT, REDIRECT_MAP, XDP_ADJUST_HEAD, XDP_ADJUST_META, XDP_ADJUST_TAIL];
+
+/// Helpers after which a packet may be elsewhere: its addresses are to be read again.
+pub const MOVE_PACKETS: &[HelperId] = &[XDP_ADJUST_HEAD, XDP_ADJUST_META, XDP_ADJUST_TAIL];
 
 /// `bpf_get_current_task`, of programs that run in the kernel: no engine of weir's has it.
 pub const GET_CURRENT_TASK: HelperId = 35;

@@ -22,6 +22,12 @@ pub enum MapKind {
     LpmTrie = 11,
     ArrayOfMaps = 12,
     HashOfMaps = 13,
+    DevMap = 14,
+    SockMap = 15,
+    CpuMap = 16,
+    XskMap = 17,
+    SockHash = 18,
+    DevMapHash = 25,
     Queue = 22,
     Stack = 23,
     BloomFilter = 30,
@@ -45,6 +51,12 @@ impl MapKind {
             MapKind::LpmTrie => "lpm_trie",
             MapKind::ArrayOfMaps => "array_of_maps",
             MapKind::HashOfMaps => "hash_of_maps",
+            MapKind::DevMap => "devmap",
+            MapKind::SockMap => "sockmap",
+            MapKind::CpuMap => "cpumap",
+            MapKind::XskMap => "xskmap",
+            MapKind::SockHash => "sockhash",
+            MapKind::DevMapHash => "devmap_hash",
             MapKind::Queue => "queue",
             MapKind::Stack => "stack",
             MapKind::RingBuf => "ringbuf",
@@ -56,7 +68,7 @@ impl MapKind {
         MapKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    pub const ALL: [MapKind; 17] = [
+    pub const ALL: [MapKind; 23] = [
         MapKind::Hash,
         MapKind::Array,
         MapKind::ProgArray,
@@ -70,6 +82,12 @@ impl MapKind {
         MapKind::LpmTrie,
         MapKind::ArrayOfMaps,
         MapKind::HashOfMaps,
+        MapKind::DevMap,
+        MapKind::SockMap,
+        MapKind::CpuMap,
+        MapKind::XskMap,
+        MapKind::SockHash,
+        MapKind::DevMapHash,
         MapKind::Queue,
         MapKind::Stack,
         MapKind::RingBuf,
@@ -109,7 +127,14 @@ impl MapKind {
                 | MapKind::StackTrace
                 | MapKind::CgroupArray
                 | MapKind::ProgArray
-        )
+        ) || self.redirects()
+    }
+
+    /// Its elements are devices, CPUs or sockets, to which programs redirect packets. In a process there are none: such a map is
+    /// empty, and what is redirected goes where the program says for that.
+    pub fn redirects(self) -> bool {
+        use MapKind::{CpuMap, DevMap, DevMapHash, SockHash, SockMap, XskMap};
+        matches!(self, DevMap | DevMapHash | CpuMap | XskMap | SockMap | SockHash)
     }
 
     /// Its values are maps: a look-up gives one, as helpers take it.
@@ -331,6 +356,10 @@ pub fn taken(kind: MapKind) -> u32 {
         MapKind::PerfEventArray => flag::RDONLY | flag::WRONLY | flag::PRESERVE_ELEMS,
         MapKind::StackTrace | MapKind::CgroupArray | MapKind::ProgArray => flag::RDONLY | flag::WRONLY,
         MapKind::ArrayOfMaps => flag::RDONLY | flag::WRONLY,
+        MapKind::DevMap | MapKind::DevMapHash | MapKind::SockMap | MapKind::SockHash | MapKind::XskMap => {
+            flag::RDONLY | flag::WRONLY
+        }
+        MapKind::CpuMap => 0,
         MapKind::HashOfMaps => NO_PREALLOC | ZERO_SEED | flag::RDONLY | flag::WRONLY,
         MapKind::RingBuf => flag::RB_OVERWRITE | flag::RING_PER_CPU,
     }

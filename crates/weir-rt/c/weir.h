@@ -30,8 +30,8 @@ typedef u64 __attribute__((may_alias)) u64_word;
 /* Map kinds, numbered as in the kernel's enum bpf_map_type. */
 enum { KIND_HASH = 1, KIND_ARRAY = 2, KIND_PERF_EVENT_ARRAY = 4, KIND_PERCPU_HASH = 5, KIND_PERCPU_ARRAY = 6,
        KIND_STACK_TRACE = 7, KIND_CGROUP_ARRAY = 8, KIND_LRU_HASH = 9, KIND_LRU_PERCPU_HASH = 10,
-       KIND_LPM_TRIE = 11, KIND_ARRAY_OF_MAPS = 12, KIND_HASH_OF_MAPS = 13, KIND_QUEUE = 22,
-       KIND_STACK = 23, KIND_RINGBUF = 27, KIND_BLOOM_FILTER = 30 };
+       KIND_LPM_TRIE = 11, KIND_ARRAY_OF_MAPS = 12, KIND_HASH_OF_MAPS = 13, KIND_DEVMAP = 14, KIND_QUEUE = 22,
+       KIND_STACK = 23, KIND_DEVMAP_HASH = 25, KIND_RINGBUF = 27, KIND_BLOOM_FILTER = 30 };
 
 /* Update flags (linux/bpf.h). */
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2, BPF_F_LOCK = 4 };
@@ -305,6 +305,9 @@ s64 weir_probe_write_user(u64 destination, const void *source, u64 size);
 u64 weir_get_func_ip(const void *context);
 s64 weir_skb_load_bytes(const void *context, u64 offset, u8 *to, u64 bytes);
 s64 weir_skb_load_bytes_relative(const void *context, u64 offset, u8 *to, u64 bytes, u64 header);
+u64 weir_redirect(u64 device, u64 flags);
+u64 weir_redirect_map(const struct weir_map *map, u64 index, u64 flags);
+s64 weir_not_here(void);
 s64 weir_strncmp(const u8 *text, u64 size, const u8 *string, u64, u64, u64 string_bytes);
 s64 weir_csum_diff(const u8 *from, u64 from_size, const u8 *to, u64 to_size, u64 seed);
 s64 weir_snprintf(u8 *text, u64 size, const u8 *format, const u64 *words, u64 bytes, u64 format_bytes);

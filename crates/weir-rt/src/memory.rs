@@ -330,6 +330,9 @@ impl<'a> Space<'a> {
         if !self.may_change_process && proto.access.changes {
             return Err(Violation::ChangesProcess { helper: proto.name });
         }
+        if helper::OF_XDP.contains(&id) && self.kind != Some(ProgramKind::Xdp) {
+            return Err(Violation::NoPacket { helper: proto.name });
+        }
         if helper::OF_SK_BUFFS.contains(&id) && !self.kind.is_some_and(ProgramKind::is_sk_buff) {
             return Err(Violation::NoPacket { helper: proto.name });
         }
@@ -530,6 +533,7 @@ impl<'a> Space<'a> {
             | Arg::PerfMap
             | Arg::StackMap
             | Arg::CgroupMap
+            | Arg::RedirectMap
             | Arg::ProgMap => {
                 let (fits, wanted): (fn(MapKind) -> bool, _) = match proto.args[number] {
                     Arg::QueueMap if proto.id == helper::MAP_POP_ELEM => {
@@ -542,9 +546,10 @@ impl<'a> Space<'a> {
                     Arg::PerfMap => (|kind| kind == MapKind::PerfEventArray, "an array of perf events"),
                     Arg::StackMap => (|kind| kind == MapKind::StackTrace, "a map of stacks"),
                     Arg::ProgMap => (|kind| kind == MapKind::ProgArray, "an array of programs"),
+                    Arg::RedirectMap => (MapKind::redirects, "a map of devices, CPUs or sockets"),
                     Arg::CgroupMap => (|kind| kind == MapKind::CgroupArray, "an array of control groups"),
                     _ if proto.id == helper::MAP_LOOKUP_ELEM => {
-                        (|kind| !kind.is_opaque() && kind.has_keys(), "a map with keys")
+                        (|kind| kind.redirects() || !kind.is_opaque() && kind.has_keys(), "a map with keys")
                     }
                     _ => (
                         |kind| !kind.is_opaque() && kind.has_keys() && !kind.holds_maps(),

@@ -73,6 +73,11 @@ impl<'a> Walk<'a> {
             path.state.records.retain(|held| *held != id);
             path.state.replace(|value| has_id(value, id).then_some(Value::Uninit));
         }
+        if helper::MOVE_PACKETS.contains(&helper.id) {
+            path.state.replace(|value| {
+                matches!(value, Value::Packet(_) | Value::PacketEnd).then_some(Value::Uninit)
+            });
+        }
         for register in 0..=5 {
             write(path, register, Value::Uninit);
         }
@@ -177,6 +182,7 @@ impl<'a> Walk<'a> {
             | Arg::PerfMap
             | Arg::StackMap
             | Arg::CgroupMap
+            | Arg::RedirectMap
             | Arg::ProgMap => {
                 let (index, is_inner) = match value {
                     Value::Map(index) => (index, false),
@@ -507,6 +513,13 @@ fn not_for(helper: &HelperProto, kind: ProgramKind) -> Option<&'static str> {
     if helper::OF_SK_BUFFS.contains(&helper.id) {
         return (!kind.is_sk_buff()).then_some("socket filters and classifiers");
     }
+    if helper::OF_XDP.contains(&helper.id) {
+        return (kind != ProgramKind::Xdp).then_some("XDP");
+    }
+    if helper.id == helper::FIB_LOOKUP {
+        let has_route = matches!(kind, ProgramKind::Xdp | ProgramKind::Classifier);
+        return (!has_route).then_some("XDP and classifiers");
+    }
     let is_of_probes = helper.args.contains(&Arg::Context) && helper.id != helper::TAIL_CALL;
     (is_of_probes && !kind.is_probe()).then_some("probes")
 }
@@ -554,7 +567,15 @@ fn check_kind(helper: &HelperProto, arg: Arg, map: &MapSpec) -> Result<(), Refus
         MapKind::StackTrace => Arg::StackMap,
         MapKind::CgroupArray => Arg::CgroupMap,
         MapKind::ProgArray => Arg::ProgMap,
+        // LIMIT: what programs add and find in maps of sockets is not there.
+        MapKind::SockMap | MapKind::SockHash => {
+            return unsupported(format!("{} with {}, a {}", helper.name, map.name, map.kind.name()));
+        }
+        MapKind::DevMap | MapKind::DevMapHash | MapKind::CpuMap | MapKind::XskMap => Arg::RedirectMap,
     };
+    let finds_element = helper.id == helper::MAP_LOOKUP_ELEM
+        && matches!(map.kind, MapKind::DevMap | MapKind::DevMapHash | MapKind::XskMap);
+    let wanted = if finds_element { Arg::Map } else { wanted };
     if arg == Arg::Map && map.kind.holds_maps() && helper.id != helper::MAP_LOOKUP_ELEM {
         return refuse(format!("{} holds maps: programs only look them up", map.name));
     }

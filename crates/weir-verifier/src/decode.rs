@@ -255,7 +255,11 @@ fn check_map(map: &MapSpec) -> Result<(), Refusal> {
         MapKind::HashOfMaps if *value_bytes != 4 => {
             return bad(format!("the value of a map that holds maps is 4 bytes, not {value_bytes}"));
         }
-        MapKind::PerfEventArray | MapKind::CgroupArray | MapKind::ProgArray | MapKind::ArrayOfMaps => {
+        MapKind::PerfEventArray
+        | MapKind::CgroupArray
+        | MapKind::ProgArray
+        | MapKind::ArrayOfMaps
+        | MapKind::XskMap => {
             if (*key_bytes, *value_bytes) != (4, 4) {
                 return bad(format!(
                     "key and value of a {} are 4 bytes each, not {key_bytes} and {value_bytes}",

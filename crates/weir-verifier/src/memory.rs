@@ -155,6 +155,9 @@ impl Walk<'_> {
     pub(crate) fn check_rights(&self, pointer: Value, reads: bool, writes: bool) -> Result<(), Refusal> {
         let Value::Element { map, .. } = pointer else { return Ok(()) };
         let map = &self.maps[map as usize];
+        if writes && map.kind.redirects() {
+            return refuse(format!("programs only read the elements of {}, a {}", map.name, map.kind.name()));
+        }
         if writes && map.has(flag::RDONLY_PROG) {
             return refuse(format!(
                 "{} is read-only (BPF_F_RDONLY_PROG); a program may not write to it",

@@ -92,7 +92,7 @@ impl Walk<'_> {
                 refuse(format!("r{register} is read but holds nothing here (a call clears r1 to r5)"))
             }
             Value::Uninit => refuse(format!(
-                "r{register} is read but was never written, or the record that it pointed to is submitted"
+                "r{register} is read but was never written, or it pointed to a record that is submitted, or into a packet that was moved"
             )),
             value => Ok(value),
         }

@@ -158,7 +158,7 @@ fn input_may_be_freer_than_output() {
     means("r2 = next ll\nexit\nnext: exit", "r2 = pc+0x2 ll");
     means("call map_update_elem", "call 0x2 ; map_update_elem");
     means("call xdp_adjust_head", "call 0x2c ; xdp_adjust_head");
-    means("call redirect\nexit\nredirect: exit", "call pc+0x1");
+    means("call elsewhere\nexit\nelsewhere: exit", "call pc+0x1");
     means("w1 = 0xffffffff", "w1 = -0x1");
     means("w1 &= 4294967295", "w1 &= -0x1");
     means("if w2 & 0xffffffc0 goto +1", "if w2 & -0x40 goto +0x1");

@@ -393,6 +393,11 @@ impl<'a> Linker<'a> {
         }
         let section = match symbol.place {
             Place::Section(section) => section,
+            Place::Undefined if self.maps.config.contains_key(&symbol.name) => {
+                let (map, offset) = self.maps.config[&symbol.name];
+                first = Insn { src: pseudo::MAP_INDEX_VALUE, imm: map as i32, ..first };
+                return Ok([first, Insn { imm: offset as i32, ..second }]);
+            }
             Place::Undefined => {
                 // A kernel function that is there has an address that is not 0; nothing but that is said of it.
                 let imm = i32::from(kfunc::by_name(&symbol.name).is_some());

@@ -80,7 +80,7 @@ fn kinds_and_flags_of_maps_that_are_missing_are_named() {
         |name: &str, fields: &str, parts: &[&str]| check(name, &format!("{}\n{user}", map(fields)), parts);
     let rest = "__uint(max_entries, 1); __type(key, u64); __type(value, u64);";
     let with = |more: &str| format!("{more} {rest}");
-    refuse("devmap", &with("__uint(type, 14);"), &["the map `m`: maps of kind devmap (14)"]);
+    refuse("storage", &with("__uint(type, 28);"), &["the map `m`: maps of kind inode_storage (28)"]);
     refuse("no_kind", &with("__uint(type, 999);"), &["there is no kind of map with number 999"]);
     refuse(
         "flags",
@@ -308,7 +308,7 @@ fn code_that_leaves_its_function_is_refused() {
 /// What one program needs and weir does not have is no matter of the others.
 #[test]
 fn programs_that_need_nothing_of_it_are_read() {
-    let source = "struct { __uint(type, 17); __uint(max_entries, 1); __type(key, u32); __type(value, u32); } sockets SEC(\".maps\");
+    let source = "struct { __uint(type, 28); __uint(max_entries, 1); __type(key, u32); __type(value, u32); } sockets SEC(\".maps\");
         struct { __uint(type, 2); __uint(max_entries, 1); __type(key, u32); __type(value, u64); } counts SEC(\".maps\");
         extern int bpf_other(int x) __ksym;
         u64 x; u64 *p = &x;
@@ -326,7 +326,7 @@ fn programs_that_need_nothing_of_it_are_read() {
         let index = file.object.programs.iter().position(|program| program.name == name).expect(name);
         file.programs[index].missing.iter().map(|(_, what)| what.as_str()).collect::<Vec<_>>()
     };
-    assert_eq!(missing("sends"), ["the map `sockets`: maps of kind xskmap (17)"]);
+    assert_eq!(missing("sends"), ["the map `sockets`: maps of kind inode_storage (28)"]);
     assert_eq!(missing("calls"), ["the kernel function `bpf_other`"]);
     assert_eq!(missing("follows"), ["section `.data`: addresses in variables (a relocation at 0x0)"]);
     assert!(missing("counts_all").is_empty());

@@ -15,9 +15,14 @@ const ENDS: &str = "r7 = *(u32 *)(r1 + 0)\nr8 = *(u32 *)(r1 + 4)\n";
 
 /// Runs `text` (`;` ends a line) on what `context` makes, in both engines; r0 and the context afterwards.
 fn run(kind: &str, text: &str, context: &dyn Fn() -> Context) -> (u64, Context) {
-    let text = format!("program \"p\" {kind}\n{}\n", text.replace(';', "\n"));
+    run_with("", kind, text, context)
+}
+
+/// The same with maps.
+fn run_with(maps: &str, kind: &str, text: &str, context: &dyn Fn() -> Context) -> (u64, Context) {
+    let text = format!("{maps}program \"p\" {kind}\n{}\n", text.replace(';', "\n"));
     let (object, program) = engines::only(&text);
-    let segment = engines::segment(&[], engines::cpus());
+    let segment = engines::segment(&object.maps, engines::cpus());
     let mut expected = context();
     let r0 = weir_interp::run(&program, &Environment { segment: &segment }, &mut expected).expect("verified");
     if let Some(threaded) = Threaded::of(&program, &segment) {
@@ -85,6 +90,63 @@ fn fields_of_the_context_have_their_places() {
         9,
         &[1; 9],
     );
+}
+
+const TARGETS: &str = "map @devices devmap key 4 value 4 entries 4
+    map @hashed devmap_hash key 4 value 8 entries 4
+    map @cpus cpumap key 4 value 4 entries 2
+    map @sockets xskmap key 4 value 4 entries 4
+";
+
+/// The kernel, whose maps are as empty, gives the same verdicts; where packets are moved, none is.
+#[test]
+fn packets_are_sent_where_the_kernel_sends_them() {
+    let redirect_map =
+        |map: &str, flags: u32| format!("r1 = map[@{map}] ll; r2 = 1; r3 = {flags}; call redirect_map; exit");
+    let found = |map: &str| {
+        format!(
+            "*(u32 *)(r10 - 4) = 1; r1 = map[@{map}] ll; r2 = r10; r2 += -4; call map_lookup_elem; if r0 == 0 goto +2
+             r0 = *(u32 *)(r0 + 0); exit; r0 = 77; exit"
+        )
+    };
+    let mut cases: Vec<(String, u64, bool)> = Vec::new();
+    for map in ["devices", "hashed", "cpus", "sockets"] {
+        for flags in 0..4 {
+            cases.push((redirect_map(map, flags), flags.into(), true));
+        }
+        let to_all = if map == "devices" || map == "hashed" { 4 } else { 0 };
+        cases.push((redirect_map(map, 8 | 2), to_all, true));
+        cases.push((redirect_map(map, 8 | 16), to_all, true));
+        cases.push((redirect_map(map, 16 | 2), if to_all == 4 { 2 } else { 0 }, true));
+        cases.push((redirect_map(map, 4), 0, true));
+        if map != "cpus" {
+            cases.push((found(map), 77, true));
+        }
+    }
+    for (flags, verdict) in [(0, 4), (1, 0)] {
+        cases.push((format!("r1 = 1; r2 = {flags}; call redirect; exit"), verdict, true));
+    }
+    // Without a driver: EOPNOTSUPP.
+    for (helper, by) in [("xdp_adjust_head", -4), ("xdp_adjust_meta", -4), ("xdp_adjust_tail", 1)] {
+        let text = format!("r2 = {by}; call {helper}; r0 = -r0; exit");
+        cases.push((text.replace("r0 = -r0", "r0 *= -1"), 95, false));
+    }
+    let route = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r3 = 8; r4 = 0; call fib_lookup; r0 *= -1; exit";
+    cases.push((route.to_owned(), 95, false));
+    let has_kernel = testkit::kernel::available();
+    for (text, r0, is_kernels) in cases {
+        let (got, _) = run_with(TARGETS, "xdp", &text, &|| Context::xdp(&[], &[0; 64]));
+        assert_eq!(got, r0, "{text}");
+        if is_kernels && has_kernel.is_ok() {
+            let text = format!("{TARGETS}program \"p\" xdp\n{}\n", text.replace(';', "\n"));
+            let object = weir_ebpf::asm::parse(&text).expect("is text");
+            let ran = testkit::kernel::load(&object).and_then(|loaded| loaded.repeat(0, 1));
+            assert_eq!(ran.map(|ran| ran.r0).map_err(|error| error.to_string()), Ok(r0), "{text}");
+        }
+    }
+    if let Err(reason) = has_kernel {
+        testkit::skip::skip("isa::kernel", reason);
+    }
 }
 
 /// What a socket filter sees: 14 bytes of link header 0xf0, …, then `bytes`.

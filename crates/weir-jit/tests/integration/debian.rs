@@ -13,7 +13,7 @@ use testkit::skip;
 use weir_ebpf::btf::Btf;
 use weir_ebpf::btf::core::Target;
 use weir_ebpf::elf::{self, ObjectFile};
-use weir_ebpf::{Program, ProgramKind};
+use weir_ebpf::{MapKind, Program, ProgramKind};
 use weir_jit::Flags;
 use weir_rt::context::Context;
 use weir_rt::executable::Frame;
@@ -29,11 +29,12 @@ const PACKAGES: [&str; 4] = ["libbpf-tools", "libxdp1", "xdp-tools", "ir-keytabl
 const UNACCEPTED: &[(&str, &str)] = &[
     ("not a pointer to memory",      "it follows a pointer of the kernel's by itself, which is memory of no process"),
     ("where a number is needed",     "the same"),
+    ("at offset 20 of the context",  "it reads egress_ifindex, which only programs of a map of devices have"),
 ];
 
 /// Fewer would say that something broke.
 const OBJECTS_MIN: usize = 60;
-const ACCEPTED_MIN: usize = 230;
+const ACCEPTED_MIN: usize = 300;
 
 #[test]
 fn what_debian_ships_is_verified_and_runs() {
@@ -49,8 +50,14 @@ fn what_debian_ships_is_verified_and_runs() {
     let target = Target::new(&kernel);
     let (mut accepted, mut reasons, mut faults) = (0, BTreeMap::new(), Vec::new());
     for (name, bytes) in &objects {
-        let file = match elf::read_for(bytes, Some(&target)) {
+        let system = elf::System { target: Some(&target), kernel_version: Some(6 << 16 | 1 << 8) };
+        let file = match elf::read_on(bytes, system) {
             Ok(mut file) => {
+                // Their tools size them before they load them, mostly by the number of CPUs.
+                let unsized_maps = file.object.maps.iter_mut().filter(|map| map.max_entries == 0);
+                unsized_maps
+                    .filter(|map| map.kind != MapKind::PerfEventArray)
+                    .for_each(|map| map.max_entries = 64);
                 file.leave_out_maps(map_fault);
                 file
             }

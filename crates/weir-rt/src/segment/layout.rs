@@ -352,6 +352,13 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
         let rule = if low == high { format!("{low}") } else { format!("{low} to {high}") };
         Err(LayoutError::Map { name: spec.name.clone(), what, value: value.into(), rule })
     };
+    let four_or_eight = || match spec.value_bytes {
+        4 | 8 => Ok(()),
+        other => {
+            let (name, rule) = (spec.name.clone(), "4 or 8".into());
+            Err(LayoutError::Map { name, what: "the value size", value: other.into(), rule })
+        }
+    };
     let opposite = [flag::RDONLY | flag::WRONLY, flag::RDONLY_PROG | flag::WRONLY_PROG];
     let refused = match spec.foreign_flags() {
         0 => opposite.into_iter().find(|both| spec.flags & both == *both).unwrap_or(0),
@@ -412,6 +419,19 @@ fn check(spec: &MapSpec) -> Result<(), LayoutError> {
             // 0: as many as CPUs.
             let least = u32::from(spec.kind != MapKind::PerfEventArray);
             return within("max_entries", spec.max_entries, least, limits::ENTRIES_MAX);
+        }
+        MapKind::DevMap | MapKind::DevMapHash | MapKind::CpuMap | MapKind::SockMap => {
+            within("the key size", spec.key_bytes, 4, 4)?;
+            four_or_eight()?;
+        }
+        MapKind::XskMap => {
+            within("the key size", spec.key_bytes, 4, 4)?;
+            within("the value size", spec.value_bytes, 4, 4)?;
+        }
+        MapKind::SockHash => {
+            // As deep as a stack.
+            within("the key size", spec.key_bytes, 1, 512)?;
+            four_or_eight()?;
         }
         MapKind::StackTrace => {
             within("the key size", spec.key_bytes, 4, 4)?;
@@ -497,7 +517,13 @@ fn place(spec: &MapSpec, offset: u64, cpus: u32, claim_lanes: u32) -> MapLayout 
             place_rings(&mut map, end, limits::PERF_RING_BYTES);
             return map;
         }
-        MapKind::CgroupArray => {
+        MapKind::CgroupArray
+        | MapKind::DevMap
+        | MapKind::DevMapHash
+        | MapKind::CpuMap
+        | MapKind::XskMap
+        | MapKind::SockMap
+        | MapKind::SockHash => {
             map.bytes = CONTROL_BYTES;
             return map;
         }

@@ -117,6 +117,12 @@ impl<'a> MapView<'a> {
         }
         match map.spec.kind {
             MapKind::RingBuf | MapKind::BloomFilter | MapKind::PerfEventArray | MapKind::CgroupArray => None,
+            MapKind::DevMap
+            | MapKind::DevMapHash
+            | MapKind::CpuMap
+            | MapKind::XskMap
+            | MapKind::SockMap
+            | MapKind::SockHash => None,
             MapKind::ProgArray => {
                 let program = self.program(u32::from_le_bytes(key.try_into().ok()?))?;
                 Some(program.to_le_bytes().to_vec())
@@ -188,6 +194,12 @@ impl<'a> MapView<'a> {
             MapKind::RingBuf | MapKind::BloomFilter | MapKind::PerfEventArray | MapKind::CgroupArray => {
                 Vec::new()
             }
+            MapKind::DevMap
+            | MapKind::DevMapHash
+            | MapKind::CpuMap
+            | MapKind::XskMap
+            | MapKind::SockMap
+            | MapKind::SockHash => Vec::new(),
             MapKind::ProgArray => (0..map.spec.max_entries)
                 .filter_map(|index| {
                     let program = self.program(index)?.to_le_bytes().to_vec();

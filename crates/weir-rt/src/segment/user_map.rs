@@ -81,6 +81,9 @@ impl<'a> UserMap<'a> {
             return Err(MapError::Invalid);
         }
         self.check_key(key)?;
+        if self.spec().kind.redirects() {
+            return Err(MapError::NotSupported);
+        }
         if self.has_slots() {
             return self.fill_slot(key, flags);
         }
@@ -93,6 +96,9 @@ impl<'a> UserMap<'a> {
         self.check_key(key)?;
         if self.spec().kind == MapKind::BloomFilter {
             return Err(MapError::NoSuchOperation);
+        }
+        if self.spec().kind.redirects() {
+            return Err(MapError::NotFound);
         }
         if self.has_slots() {
             return self.empty_slot(self.slot(key)?);
@@ -110,6 +116,7 @@ impl<'a> UserMap<'a> {
             || kind == MapKind::BloomFilter
             || kind == MapKind::LpmTrie
             || kind.holds_maps()
+            || kind.redirects()
             || self.has_slots()
         {
             return Err(MapError::NotSupported);
@@ -135,6 +142,12 @@ impl<'a> UserMap<'a> {
         self.check_key(key.unwrap_or(&vec![0; spec.key_bytes as usize]))?;
         match spec.kind {
             MapKind::RingBuf => Err(MapError::NotSupported),
+            MapKind::DevMap
+            | MapKind::DevMapHash
+            | MapKind::CpuMap
+            | MapKind::XskMap
+            | MapKind::SockMap
+            | MapKind::SockHash => Err(MapError::NotFound),
             MapKind::Queue | MapKind::Stack => Err(MapError::Invalid),
             MapKind::BloomFilter => Err(MapError::NoSuchOperation),
             MapKind::LpmTrie => self.view().next_prefix(key).ok_or(MapError::NotFound),

@@ -57,6 +57,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
                     spec(kind, key, 4, entries)
                 }
                 MapKind::StackTrace => spec(kind, key, value.next_multiple_of(8), entries),
+                kind if kind.redirects() => spec(kind, key, 4, entries),
                 // The first kind is no such one.
                 MapKind::ArrayOfMaps | MapKind::HashOfMaps => {
                     MapSpec { inner: Some(0), ..spec(kind, key, 4, entries) }
@@ -95,10 +96,11 @@ fn areas_follow_one_another_and_hold_their_parts() {
             }
             MapKind::Hash | MapKind::LruHash | MapKind::LpmTrie | MapKind::HashOfMaps => {
                 if map.spec.kind == MapKind::LpmTrie {
-                    // Words for the lengths, and counters: c/lpm.c finds them by these.
+                    // Words for the lengths, counters, and blocks: c/lpm.c finds them by these.
                     let lengths = (map.spec.key_bytes - 4) * 8 / 64 + 1;
                     let counters = ((map.buckets - 1) >> 2) + 1;
-                    let words = u64::from(lengths + counters);
+                    let blocks = ((map.buckets - 1) >> 1) + 1;
+                    let words = u64::from(lengths + counters + blocks);
                     assert_eq!(map.buckets_offset, map.offset + 256 + words * 8);
                 }
                 assert!(map.buckets.is_power_of_two() && map.buckets >= map.spec.max_entries);
@@ -106,6 +108,7 @@ fn areas_follow_one_another_and_hold_their_parts() {
                 assert!(map.node_stride % 16 == 0 && map.nodes_offset % 16 == 0);
                 map.nodes_offset + u64::from(map.node_count) * u64::from(map.node_stride)
             }
+            kind if kind.redirects() => map.offset + 256,
             _ => {
                 let elements = u64::from(map.node_count.max(map.spec.max_entries));
                 assert!(map.lane_stride >= elements * u64::from(map.elem_stride) || map.lanes == 1);

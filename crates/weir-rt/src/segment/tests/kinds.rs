@@ -38,7 +38,7 @@ pub(super) enum Law {
     /// They are the model's, and in its order.
     Ordered,
     /// Nothing is in it, nor can user space put anything there: rings, whose own tests are in `ring.rs`; stacks, which
-    /// programs put there; what the kernel knows by a descriptor. Maps that hold maps are compared in `held.rs`.
+    /// programs put there; what the kernel knows by a descriptor; devices, CPUs and sockets. Maps that hold maps are compared in `held.rs`.
     NoElements,
 }
 
@@ -123,6 +123,12 @@ pub(super) const KINDS: &[Row] = &[
     Row { kind: MapKind::ArrayOfMaps, shapes: &[(4, 4, 4)],                                        operations: FROM_USER_SPACE, law: Law::NoElements },
     Row { kind: MapKind::HashOfMaps,  shapes: &[(4, 4, 4)],                                        operations: FROM_USER_SPACE, law: Law::NoElements },
     Row { kind: MapKind::CgroupArray, shapes: &[(4, 4, 4), (4, 4, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::DevMap,      shapes: &[(4, 4, 4), (4, 8, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::SockMap,     shapes: &[(4, 4, 4), (4, 8, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::CpuMap,      shapes: &[(4, 4, 4), (4, 8, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::XskMap,      shapes: &[(4, 4, 4), (4, 4, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::SockHash,    shapes: &[(4, 4, 4), (16, 8, 1)],                            operations: FROM_USER_SPACE, law: Law::NoElements },
+    Row { kind: MapKind::DevMapHash,  shapes: &[(4, 4, 4), (4, 8, 1)],                             operations: FROM_USER_SPACE, law: Law::NoElements },
     Row { kind: MapKind::RingBuf,     shapes: &[(0, 0, 4096)],                                     operations: FROM_USER_SPACE, law: Law::NoElements },
 ];
 

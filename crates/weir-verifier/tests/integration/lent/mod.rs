@@ -5,7 +5,8 @@
 use weir_ebpf::{Object, asm};
 
 const MAPS: &str = "map @hash hash key 8 value 16 entries 64\nmap @array array key 4 value 16 entries 4
-map @ring ringbuf key 0 value 0 entries 4096\n";
+map @ring ringbuf key 0 value 0 entries 4096\nmap @devices devmap key 4 value 4 entries 4
+map @cpus cpumap key 4 value 4 entries 2\nmap @sockets xskmap key 4 value 4 entries 4\n";
 
 /// r7 = the packet, r8 = its end.
 const ENDS: &str = "r7 = *(u32 *)(r1 + 0); r8 = *(u32 *)(r1 + 4)";
@@ -56,6 +57,15 @@ pub(crate) const XDP: &[(&str, &str)] = &[
     // Helpers: keys and values in the packet.
     (ETHERNET, "r2 = r7; r1 = map[@hash] ll; call map_lookup_elem; if r0 == 0 goto +2; r1 = *(u8 *)(r7 + 0)
         *(u64 *)(r0 + 0) = r1; r0 = 2; exit"),
+    // Packets are sent elsewhere, and moved: then their addresses are read again.
+    ("", "r1 = map[@devices] ll; r2 = 1; r3 = 2; call redirect_map; exit"),
+    ("", "r1 = map[@cpus] ll; r2 = 1; r3 = 2; call redirect_map; exit"),
+    ("*(u32 *)(r10 - 4) = 0", "r1 = map[@sockets] ll; r2 = r10; r2 += -4; call map_lookup_elem; if r0 == 0 goto +1; r0 = *(u32 *)(r0 + 0); exit"),
+    ("*(u32 *)(r10 - 4) = 0", "r1 = map[@devices] ll; r2 = r10; r2 += -4; call map_lookup_elem; if r0 == 0 goto +1; r0 = *(u32 *)(r0 + 0); exit"),
+    ("r1 = 1", "r2 = 0; call redirect; exit"),
+    ("r6 = r1", "r2 = -4; call xdp_adjust_head; r7 = *(u32 *)(r6 + 0); r8 = *(u32 *)(r6 + 4); r0 = 2; r2 = r7; r2 += 14
+        if r2 > r8 goto +1; r0 = *(u8 *)(r7 + 12); exit"),
+    ("*(u64 *)(r10 - 8) = 0", "r2 = 4; call xdp_adjust_tail; exit"),
     // Functions of the program.
     (ETHERNET, "r1 = r7; call f; exit; f: r0 = *(u8 *)(r1 + 13); exit"),
     (ENDS, "r1 = r7; r2 = r8; call f; exit; f: r0 = 0; r3 = r1; r3 += 4; if r3 > r2 goto +1; r0 = *(u32 *)(r1 + 0); exit"),
@@ -70,6 +80,33 @@ pub(crate) const XDP_HERE: &[(&str, &str)] =
 
 /// XDP programs that are refused, with a part of the message; the kernel refuses them too.
 pub(crate) const NOT_XDP: &[(&str, &str, &str)] = &[
+    // A packet that was moved, of which the stack has an address too; elements that stand for devices; maps of other kinds.
+    (
+        "r6 = r1; r7 = *(u32 *)(r1 + 0); r8 = *(u32 *)(r1 + 4); r0 = 1; r2 = r7; r2 += 14; if r2 <= r8 goto +1; exit",
+        "r1 = r6; r2 = -4; call xdp_adjust_head; r0 = *(u8 *)(r7 + 0); exit",
+        "r7 is read",
+    ),
+    (
+        "r6 = r1; r7 = *(u32 *)(r1 + 0); r8 = *(u32 *)(r1 + 4); r0 = 1; r2 = r7; r2 += 14; if r2 <= r8 goto +1; exit; *(u64 *)(r10 - 8) = r7",
+        "r1 = r6; r2 = 4; call xdp_adjust_tail; r7 = *(u64 *)(r10 - 8); r0 = *(u8 *)(r7 + 0); exit",
+        "",
+    ),
+    (
+        "*(u32 *)(r10 - 4) = 0",
+        "r1 = map[@devices] ll; r2 = r10; r2 += -4; call map_lookup_elem; if r0 == 0 goto +1; *(u32 *)(r0 + 0) = 1; r0 = 0; exit",
+        "only read",
+    ),
+    (
+        "*(u32 *)(r10 - 4) = 0",
+        "r1 = map[@cpus] ll; r2 = r10; r2 += -4; call map_lookup_elem; r0 = 0; exit",
+        "does not take",
+    ),
+    (
+        "*(u64 *)(r10 - 8) = 0; *(u32 *)(r10 - 12) = 0",
+        "r1 = map[@devices] ll; r2 = r10; r2 += -12; r3 = r10; r3 += -8; r4 = 0; call map_update_elem; r0 = 0; exit",
+        "does not take",
+    ),
+    ("", "r1 = map[@array] ll; r2 = 1; r3 = 2; call redirect_map; exit", "does not take"),
     (
         "",
         "r2 = 0; r3 = r10; r3 += -16; r4 = 8; call skb_load_bytes; exit",
