@@ -142,6 +142,32 @@ pub fn load(object: &Object) -> Result<Loaded, KernelError> {
     })
 }
 
+/// A file's maps in the kernel, for its verdicts on the file's programs.
+#[derive(Debug)]
+pub struct Oracle(Maps);
+
+impl Oracle {
+    pub fn of(file: &ObjectFile) -> Result<Oracle, KernelError> {
+        Maps::of(file).map(Oracle)
+    }
+
+    /// Whether it loads the program, or why not. None of kinds that it loads only for what they are attached to.
+    pub fn verdict(&self, file: &ObjectFile, program: usize) -> Option<Result<(), String>> {
+        let prog_type = match file.programs[program].section.split(['/', '.']).next()? {
+            "raw_tp" | "raw_tracepoint" => ProgType::RawTracepoint,
+            "tp" | "tracepoint" => ProgType::Tracepoint,
+            "perf_event" => ProgType::PerfEvent,
+            "socket" => ProgType::SocketFilter,
+            "xdp" => ProgType::Xdp,
+            "tc" | "tcx" | "classifier" => ProgType::SchedCls,
+            "kprobe" | "kretprobe" | "uprobe" | "uretprobe" => ProgType::Kprobe,
+            _ => return None,
+        };
+        let loaded = weir_kernel::load_as(&file.object.programs[program], &self.0, prog_type);
+        Some(loaded.map(|_| ()).map_err(|error| error.to_string()))
+    }
+}
+
 /// Loads one program of an object file, on maps with their first contents, which are frozen as libbpf does it.
 pub fn load_one(file: &ObjectFile, program: usize) -> Result<weir_kernel::Loaded, KernelError> {
     let maps = Maps::of(file)?;

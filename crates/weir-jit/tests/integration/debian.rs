@@ -2,7 +2,8 @@
 //!
 //! Objects stand as files of their own (xdp-tools, ir-keytable) and inside programs (libbpf-tools, which embed them).
 //! Every program is accepted, or refused for a reason on the list below; what is accepted runs, on a context of zeros
-//! and on a packet, with one result in the interpreter and in machine code.
+//! and on a packet, with one result in the interpreter and in machine code. The kernel accepts it too, as far as it loads
+//! programs that are attached to nothing.
 
 use crate::engines;
 
@@ -49,6 +50,7 @@ fn what_debian_ships_is_verified_and_runs() {
     }
     let target = Target::new(&kernel);
     let (mut accepted, mut reasons, mut faults) = (0, BTreeMap::new(), Vec::new());
+    let (mut verdicts, mut refused_there) = (BTreeMap::new(), BTreeMap::new());
     for (name, bytes) in &objects {
         let system = elf::System { target: Some(&target), kernel_version: Some(6 << 16 | 1 << 8) };
         let file = match elf::read_on(bytes, system) {
@@ -66,8 +68,17 @@ fn what_debian_ships_is_verified_and_runs() {
                 continue;
             }
         };
+        let kernel =
+            testkit::kernel::available().is_ok().then(|| testkit::kernel::Oracle::of(&file).ok()).flatten();
         for index in 0..file.object.programs.len() {
-            match verified(&file, index) {
+            let ours = verified(&file, index);
+            if let Some(theirs) = kernel.as_ref().and_then(|kernel| kernel.verdict(&file, index)) {
+                *verdicts.entry((ours.is_ok(), theirs.is_ok())).or_insert(0) += 1;
+                if let (Ok(_), Err(log)) = (&ours, theirs) {
+                    *refused_there.entry(log).or_insert(0) += 1;
+                }
+            }
+            match ours {
                 Ok(program) => {
                     accepted += 1;
                     runs_the_same(&program, &file, name);
@@ -83,6 +94,15 @@ fn what_debian_ships_is_verified_and_runs() {
     for (reason, count) in &reasons {
         eprintln!("{count:6} {reason}");
     }
+    for ((ours, theirs), count) in &verdicts {
+        eprintln!("{count:6} here {ours}, in the kernel {theirs}");
+    }
+    for (log, count) in &refused_there {
+        eprintln!("{count:6} refused there alone: {log}");
+    }
+    // Older ones lack helpers.
+    let is_known = testkit::kernel::version() >= (6, 18);
+    assert!(!is_known || refused_there.is_empty(), "accepted here alone: {refused_there:?}");
     assert!(faults.is_empty(), "{} refusals without a reason:\n{}", faults.len(), faults.join("\n"));
     assert!(accepted >= ACCEPTED_MIN, "only {accepted} programs were accepted");
 }
