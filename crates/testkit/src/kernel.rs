@@ -138,6 +138,7 @@ pub fn load(object: &Object) -> Result<Loaded, KernelError> {
         ProgramKind::SocketFilter => Ok(ProgType::SocketFilter),
         ProgramKind::Xdp => Ok(ProgType::Xdp),
         ProgramKind::Classifier => Ok(ProgType::SchedCls),
+        ProgramKind::CgroupSkb => Ok(ProgType::CgroupSkb),
         ProgramKind::Tracing | ProgramKind::Memory { .. } => Err(KernelError::Kind { kind }),
     })
 }

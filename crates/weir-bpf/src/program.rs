@@ -133,6 +133,7 @@ impl Program {
             ProgramKind::Xdp => Context::xdp(&[], bytes),
             ProgramKind::SocketFilter => Context::socket(&[], bytes),
             ProgramKind::Classifier => Context::classifier(&[], bytes, bytes.len() as u32),
+            ProgramKind::CgroupSkb => Context::cgroup_skb(&[], bytes),
             _ => Context::memory(bytes),
         };
         let r0 = self.interpret(&mut lent)?;

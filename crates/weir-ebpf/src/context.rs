@@ -2,7 +2,7 @@
 //!
 //! A program reads the fields of the kernel's `struct xdp_md` or `struct __sk_buff` at the kernel's offsets and widths.
 //! weir hands a context over as 21 slots of 8 bytes (`weir_rt::executable::Frame`), in which a packet's addresses have
-//! their 8 bytes. A [`Field`] says where an access goes. One row of [`XDP`], [`SOCKET`] or [`CLASSIFIER`] is one field;
+//! their 8 bytes. A [`Field`] says where an access goes. One row of [`XDP`], [`SOCKET`], [`CLASSIFIER`] or [`CGROUP_SKB`] is one field;
 //! what has no row is refused.
 //!
 //! Sources: Linux include/uapi/linux/bpf.h (offsets); what may be accessed, and how, was tried on Linux 6.18.
@@ -150,6 +150,33 @@ pub const CLASSIFIER: &[Field] = &[
     Field { bytes: 8, ..number("hwtstamp", 184, packet::FIELDS + 104, Widths::Whole) },
 ];
 
+/// The fields that a program of a control group's packets may use, in the places of the others.
+/// LIMIT: what the kernel takes from the packet's socket (`family` to `local_port`) is not there.
+#[rustfmt::skip]
+pub const CGROUP_SKB: &[Field] = &[
+    number("len",               0, packet::FIELDS,      Widths::Parts),
+    number("pkt_type",          4, packet::FIELDS +  4, Widths::Parts),
+    writable(number("mark",     8, packet::FIELDS +  8, Widths::Parts), 4),
+    number("queue_mapping",    12, packet::FIELDS + 12, Widths::Parts),
+    number("protocol",         16, packet::FIELDS + 16, Widths::Parts),
+    number("vlan_present",     20, packet::FIELDS + 20, Widths::Parts),
+    number("vlan_tci",         24, packet::FIELDS + 24, Widths::Parts),
+    number("vlan_proto",       28, packet::FIELDS + 28, Widths::Parts),
+    writable(number("priority", 32, packet::FIELDS + 32, Widths::Parts), 4),
+    number("ingress_ifindex",  36, packet::FIELDS + 36, Widths::Parts),
+    number("ifindex",          40, packet::FIELDS + 40, Widths::Parts),
+    number("tc_index",         44, packet::FIELDS + 44, Widths::Parts),
+    CB,
+    number("hash",             68, packet::FIELDS + 68, Widths::Parts),
+    address("data",            76, packet::DATA,      Meaning::Data),
+    address("data_end",        80, packet::DATA_END,  Meaning::DataEnd),
+    number("napi_id",          84, packet::FIELDS + 72, Widths::Parts),
+    Field { bytes: 8, ..writable(number("tstamp", 152, packet::FIELDS + 96, Widths::Whole), 8) },
+    number("gso_segs",        164, packet::FIELDS + 76, Widths::Parts),
+    number("gso_size",        176, packet::FIELDS + 80, Widths::Parts),
+    Field { bytes: 8, ..number("hwtstamp", 184, packet::FIELDS + 104, Widths::Whole) },
+];
+
 /// Five words for the program's own use.
 const CB: Field = Field { bytes: 20, ..writable(number("cb", 48, packet::FIELDS + 48, Widths::Any), 20) };
 
@@ -171,6 +198,7 @@ pub fn fields(kind: ProgramKind) -> &'static [Field] {
         ProgramKind::Xdp => XDP,
         ProgramKind::SocketFilter => SOCKET,
         ProgramKind::Classifier => CLASSIFIER,
+        ProgramKind::CgroupSkb => CGROUP_SKB,
         ProgramKind::Probe
         | ProgramKind::Controller
         | ProgramKind::Tracepoint
@@ -193,7 +221,7 @@ pub fn field_named(kind: ProgramKind, name: &str) -> Option<&'static Field> {
 pub fn structure_bytes(kind: ProgramKind) -> u32 {
     match kind {
         ProgramKind::Xdp => XDP_BYTES,
-        ProgramKind::SocketFilter | ProgramKind::Classifier => SK_BUFF_BYTES,
+        ProgramKind::SocketFilter | ProgramKind::Classifier | ProgramKind::CgroupSkb => SK_BUFF_BYTES,
         ProgramKind::Probe | ProgramKind::Controller => crate::isa::native::pt_regs::BYTES_WITH_FLOATS,
         ProgramKind::Tracepoint | ProgramKind::Tracing => crate::isa::native::pt_regs::BYTES,
         ProgramKind::Memory { .. } => 0,
@@ -232,7 +260,8 @@ mod tests {
 
     #[test]
     fn fields_have_places_of_their_own_inside_the_slots() {
-        for (fields, bytes) in [(XDP, XDP_BYTES), (SOCKET, SK_BUFF_BYTES), (CLASSIFIER, SK_BUFF_BYTES)] {
+        let of_sk_buffs = [SOCKET, CLASSIFIER, CGROUP_SKB].map(|fields| (fields, SK_BUFF_BYTES));
+        for (fields, bytes) in of_sk_buffs.into_iter().chain([(XDP, XDP_BYTES)]) {
             let mut taken = 0u64;
             for field in fields {
                 let width = if field.meaning == Meaning::Number { field.bytes } else { 8 };

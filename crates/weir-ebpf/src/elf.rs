@@ -172,6 +172,7 @@ impl ObjectFile {
             ProgramKind::Controller => "kprobe".to_owned(),
             ProgramKind::Tracepoint | ProgramKind::SocketFilter | ProgramKind::Xdp => kind.name().to_owned(),
             ProgramKind::Classifier => "tc".to_owned(),
+            ProgramKind::CgroupSkb => CGROUP_SKB[0].to_owned(),
             ProgramKind::Tracing => TRACING[0].to_owned(),
             ProgramKind::Memory { bytes } => format!("{MEMORY_SECTION}{bytes}"),
         };
@@ -278,6 +279,8 @@ impl ObjectFile {
             // As much as it is run on.
             "syscall" => Some(ProgramKind::Memory { bytes: 0 }),
             "tc" | "tcx" | "classifier" | "action" => Some(ProgramKind::Classifier),
+            "cgroup_skb" => Some(ProgramKind::CgroupSkb),
+            _ if CGROUP_SKB.contains(&section) => Some(ProgramKind::CgroupSkb),
             kind => PROBES.contains(&kind).then_some(ProgramKind::Probe),
         }
     }
@@ -306,10 +309,12 @@ const PROBES: &[&str] =
 /// What libbpf's section names begin with, where r1 points to arguments of something of the kernel's.
 const TRACING: &[&str] = &["fentry", "fexit", "fmod_ret", "lsm", "struct_ops", "tp_btf"];
 
+/// Sections of programs that see the packets of a control group; `cgroup_skb/…` as well.
+const CGROUP_SKB: &[&str] = &["cgroup/skb"];
+
 /// What libbpf's section names begin with, where r1 is nothing that weir has.
 const OTHER_CONTEXTS: &[&str] = &[
     "cgroup",
-    "cgroup_skb",
     "flow_dissector",
     "freplace",
     "iter",
@@ -345,6 +350,9 @@ mod tests {
             ("classifier/5", Some(ProgramKind::Classifier)),
             ("classifiers", None),
             ("action", Some(ProgramKind::Classifier)),
+            ("cgroup/skb", Some(ProgramKind::CgroupSkb)),
+            ("cgroup_skb/egress", Some(ProgramKind::CgroupSkb)),
+            ("cgroup/sock", None),
             ("fentry/do_unlinkat", Some(ProgramKind::Tracing)),
             ("tp_btf/sched_switch", Some(ProgramKind::Tracing)),
             ("perf_event", Some(ProgramKind::Probe)),

@@ -25,6 +25,9 @@ pub enum ProgramKind {
     /// r1 is a `struct __sk_buff *`; the packet, link header first, is read and written through its addresses, and read by
     /// packet loads (BPF_PROG_TYPE_SCHED_CLS, of tc and tcx).
     Classifier,
+    /// r1 is a `struct __sk_buff *`; the packet, network header first, is read through its addresses
+    /// (BPF_PROG_TYPE_CGROUP_SKB).
+    CgroupSkb,
     /// r1 points to `bytes` bytes that may be read and written, or is 0 if there are none; r2 is their number. The
     /// kernel has no such programs.
     Memory { bytes: u32 },
@@ -32,8 +35,17 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// The words that begin a kind in assembly text, and are section names where libbpf has the kind.
-    pub const NAMES: [&'static str; 8] =
-        ["probe", "controller", "tracepoint", "tracing", "socket", "xdp", "classifier", "memory"];
+    pub const NAMES: [&'static str; 9] = [
+        "probe",
+        "controller",
+        "tracepoint",
+        "tracing",
+        "socket",
+        "xdp",
+        "classifier",
+        "cgroup_skb",
+        "memory",
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -44,6 +56,7 @@ impl ProgramKind {
             ProgramKind::SocketFilter => "socket",
             ProgramKind::Xdp => "xdp",
             ProgramKind::Classifier => "classifier",
+            ProgramKind::CgroupSkb => "cgroup_skb",
             ProgramKind::Memory { .. } => "memory",
         }
     }
@@ -56,17 +69,38 @@ impl ProgramKind {
 
     /// The context is that of a packet (see [`context`](crate::context)).
     pub fn is_packet(self) -> bool {
-        matches!(self, ProgramKind::SocketFilter | ProgramKind::Xdp | ProgramKind::Classifier)
+        self == ProgramKind::Xdp || self.is_sk_buff()
     }
 
-    /// The context is a `struct __sk_buff`, so that packet loads and helpers of such are there.
+    /// The context is a `struct __sk_buff`, so that helpers of such are there.
     pub fn is_sk_buff(self) -> bool {
+        matches!(self, ProgramKind::SocketFilter | ProgramKind::Classifier | ProgramKind::CgroupSkb)
+    }
+
+    /// Packet loads (RFC 9669, 5.5) are there.
+    pub fn has_packet_loads(self) -> bool {
         matches!(self, ProgramKind::SocketFilter | ProgramKind::Classifier)
+    }
+
+    /// What is before the packet that the program sees is its link header.
+    pub fn begins_behind_link(self) -> bool {
+        matches!(self, ProgramKind::SocketFilter | ProgramKind::CgroupSkb)
     }
 
     /// The packet is reached through addresses that the context holds.
     pub fn has_packet_addresses(self) -> bool {
+        matches!(self, ProgramKind::Xdp | ProgramKind::Classifier | ProgramKind::CgroupSkb)
+    }
+
+    /// Through those addresses it is written, too.
+    pub fn writes_packets(self) -> bool {
         matches!(self, ProgramKind::Xdp | ProgramKind::Classifier)
+    }
+
+    /// The most that a program may answer, where that is bounded.
+    pub fn answer_max(self) -> Option<u64> {
+        // Of packets that go out; of those that come in, the kernel takes 0 and 1 alone.
+        (self == ProgramKind::CgroupSkb).then_some(3)
     }
 }
 

@@ -195,7 +195,7 @@ impl Machine<'_> {
             _ => return Err(self.bad(insn)),
         };
         let width = width(insn);
-        if !self.kind.is_sk_buff() || insn.dst != 0 || insn.off != 0 || width == Width::B8 {
+        if !self.kind.has_packet_loads() || insn.dst != 0 || insn.off != 0 || width == Width::B8 {
             return Err(self.bad(insn));
         }
         if self.registers[6] != self.memory.context() {

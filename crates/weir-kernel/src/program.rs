@@ -26,6 +26,8 @@ pub enum ProgType {
     Xdp = 6,
     /// `BPF_PROG_TYPE_PERF_EVENT`.
     PerfEvent = 7,
+    /// `BPF_PROG_TYPE_CGROUP_SKB`.
+    CgroupSkb = 8,
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
     RawTracepoint = 17,
     /// `BPF_PROG_TYPE_TRACING`.
@@ -109,6 +111,7 @@ pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
         ProgramKind::SocketFilter => load_as(program, maps, ProgType::SocketFilter),
         ProgramKind::Xdp => load_as(program, maps, ProgType::Xdp),
         ProgramKind::Classifier => load_as(program, maps, ProgType::SchedCls),
+        ProgramKind::CgroupSkb => load_as(program, maps, ProgType::CgroupSkb),
         ProgramKind::Memory { bytes } => {
             let result = Maps::create(&[memory::result_map()])?;
             let wrapped = memory::wrapped(program, bytes, maps.count());
@@ -193,7 +196,7 @@ impl Loaded {
             ProgramKind::Xdp => attributes.data_size_out as usize,
             _ => input.bytes.len(),
         });
-        if self.kind == ProgramKind::SocketFilter {
+        if self.kind.begins_behind_link() {
             // The kernel has put zeros where the link header was, which the program cannot write to.
             after[..LINK_BYTES].copy_from_slice(&bytes[..LINK_BYTES]);
         }

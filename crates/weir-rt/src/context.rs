@@ -60,6 +60,11 @@ impl Context {
         context
     }
 
+    /// The same for programs of a control group's packets, which see no link header.
+    pub fn cgroup_skb(link: &[u8], bytes: &[u8]) -> Context {
+        Context { kind: ProgramKind::CgroupSkb, ..Context::socket(link, bytes) }
+    }
+
     /// A packet for classifiers, link header first, and the metadata before it. The program sees `bytes`, which are what was
     /// captured; `len` and `wire_len` say `wire_bytes`, which may be more. The network header stands after 14 bytes.
     pub fn classifier(meta: &[u8], bytes: &[u8], wire_bytes: u32) -> Context {
@@ -77,9 +82,9 @@ impl Context {
     pub fn received(kind: ProgramKind, bytes: &[u8]) -> Option<Context> {
         let mut context = match kind {
             ProgramKind::Xdp => Context::xdp(&[], bytes),
-            ProgramKind::SocketFilter => {
+            ProgramKind::SocketFilter | ProgramKind::CgroupSkb => {
                 let (link, rest) = bytes.split_at(bytes.len().min(ETHERNET_BYTES));
-                let mut context = Context::socket(link, rest);
+                let mut context = Context { kind, ..Context::socket(link, rest) };
                 context.set_link(link, rest);
                 context
             }

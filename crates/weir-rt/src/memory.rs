@@ -310,7 +310,7 @@ impl<'a> Space<'a> {
     pub fn packet_load(&self, offset: i32, width: Width) -> Option<u64> {
         let (base, distance) = context::packet::load_base(offset)?;
         let from = self.slot(base) + distance as u64;
-        if !self.kind.is_some_and(ProgramKind::is_sk_buff)
+        if !self.kind.is_some_and(ProgramKind::has_packet_loads)
             || from + width.bytes() > self.slot(context::packet::DATA_END)
         {
             return None;

@@ -321,7 +321,7 @@ fn decode_one(kind: ProgramKind, insns: &[Insn], at: usize, maps: &[MapSpec]) ->
         class::ST | class::STX => store(insn),
         _ if insn.is_wide() => wide(insn, insns.get(at + 1), at, maps),
         _ => match insn.opcode & 0xe0 {
-            mode::ABS | mode::IND if !kind.is_sk_buff() => unsupported(format!(
+            mode::ABS | mode::IND if !kind.has_packet_loads() => unsupported(format!(
                 "packet loads are for socket filters and classifiers, not for programs of kind {}",
                 kind.name()
             )),

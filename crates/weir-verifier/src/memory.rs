@@ -113,6 +113,9 @@ impl Walk<'_> {
             Value::Packet(_) if !matches!(access, Access::Load | Access::Store) => {
                 refuse("packets are read and written by plain loads and stores alone")
             }
+            Value::Packet(_) if access.writes() && !self.kind.writes_packets() => {
+                refuse(format!("programs of kind {} only read packets", self.kind.name()))
+            }
             Value::Packet(_) => {
                 self.writes_packet |= access.writes();
                 self.seen[path.at].may_misalign |= size > 1;
@@ -342,7 +345,11 @@ impl Walk<'_> {
             if let Value::Key { .. } = pointer {
                 return refuse(format!("{} is not to be written", self.describe(pointer)));
             }
-            self.writes_packet |= matches!(pointer, Value::Packet(_));
+            let is_packet = matches!(pointer, Value::Packet(_));
+            if is_packet && !self.kind.writes_packets() {
+                return refuse(format!("programs of kind {} only read packets", self.kind.name()));
+            }
+            self.writes_packet |= is_packet;
             self.check_rights(pointer, false, true)?;
             return self.helper_object(pointer, most);
         };

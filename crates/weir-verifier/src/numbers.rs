@@ -34,7 +34,7 @@ pub(crate) struct Numbers {
 impl Numbers {
     pub(crate) fn of(kind: ProgramKind, ops: &[Op], functions: &Functions) -> Numbers {
         let pointers = Forwards::new(kind, ops, functions).run();
-        let before = Backwards::new(ops, functions, &pointers).run();
+        let before = Backwards::new(kind, ops, functions, &pointers).run();
         Numbers { before, stack_pointers: pointers.iter().map(|held| held.stack & REGISTERS).collect() }
     }
 
@@ -331,9 +331,16 @@ struct Backwards<'a> {
 }
 
 impl<'a> Backwards<'a> {
-    fn new(ops: &'a [Op], functions: &'a Functions, pointers: &'a [Pointers]) -> Backwards<'a> {
+    fn new(
+        kind: ProgramKind,
+        ops: &'a [Op],
+        functions: &'a Functions,
+        pointers: &'a [Pointers],
+    ) -> Backwards<'a> {
         let mut calls = vec![Vec::new(); functions.count()];
         let mut results = vec![false; functions.count()];
+        // What the program answers is checked.
+        results[0] = kind.answer_max().is_some();
         for (at, op) in ops.iter().enumerate() {
             match op {
                 Op::CallLocal { target } => calls[functions.at(*target)].push(at),

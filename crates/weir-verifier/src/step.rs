@@ -382,7 +382,14 @@ impl Walk<'_> {
             return refuse("r0 holds nothing at the exit");
         }
         match self.value(path, 0)? {
-            Value::Scalar(_) => {}
+            Value::Scalar(answer) => {
+                if let Some(most) = self.kind.answer_max().filter(|most| answer.max > *most) {
+                    let kind = self.kind.name();
+                    return refuse(format!(
+                        "r0 is {answer} at the exit; programs of kind {kind} answer 0 to {most}"
+                    ));
+                }
+            }
             pointer => {
                 return refuse(format!("r0 is {} at the exit, where it would leak", self.describe(pointer)));
             }

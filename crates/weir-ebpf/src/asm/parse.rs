@@ -144,6 +144,7 @@ impl Reader {
             "socket" => ProgramKind::SocketFilter,
             "xdp" => ProgramKind::Xdp,
             "classifier" => ProgramKind::Classifier,
+            "cgroup_skb" => ProgramKind::CgroupSkb,
             "memory" => {
                 let bytes = line.unsigned("the memory's bytes")?;
                 let bytes = u32::try_from(bytes).map_err(|_| format!("memory of {bytes} bytes"))?;

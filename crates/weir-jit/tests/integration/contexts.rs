@@ -92,6 +92,46 @@ fn fields_of_the_context_have_their_places() {
     );
 }
 
+/// A packet that the loopback device received, for a program of a control group: as the kernel gives it, behind its link
+/// header.
+#[test]
+fn programs_of_control_groups_see_packets_from_the_network_header_on() {
+    let mut bytes = [0u8; 60];
+    bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+    bytes[33] = 9;
+    let ends = "r7 = *(u32 *)(r1 + 76); r8 = *(u32 *)(r1 + 80)";
+    for (text, r0) in [
+        (
+            format!(
+                "{ends}; r0 = 0; r2 = r7; r2 += 20; if r2 > r8 goto +2; r0 = *(u8 *)(r7 + 19); r0 &= 1; exit"
+            ),
+            1,
+        ),
+        (format!("{ends}; r8 -= r7; r0 = 0; if r8 != 46 goto +1; r0 = 1; exit"), 1),
+        ("r2 = *(u32 *)(r1 + 0); r0 = 0; if r2 != 46 goto +1; r0 = 1; exit".to_owned(), 1),
+        ("r2 = *(u32 *)(r1 + 16); r0 = 0; if r2 != 8 goto +1; r0 = 1; exit".to_owned(), 1),
+        (
+            "r2 = 19; r3 = r10; r3 += -1; r4 = 1; call skb_load_bytes; r0 = *(u8 *)(r10 - 1); r0 &= 1; exit"
+                .to_owned(),
+            1,
+        ),
+    ] {
+        let received =
+            || Context::received(weir_ebpf::ProgramKind::CgroupSkb, &bytes).expect("a kind of packets");
+        let (got, _) = run("cgroup_skb", &text, &received);
+        assert_eq!(got, r0, "{text}");
+        if let Err(reason) = testkit::kernel::available() {
+            testkit::skip::skip("isa::kernel", reason);
+            continue;
+        }
+        let text = format!("program \"p\" cgroup_skb\n{}\n", text.replace(';', "\n"));
+        let loaded = testkit::kernel::load(&weir_ebpf::asm::parse(&text).expect("is text"));
+        let loaded = loaded.unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let input = weir_kernel::Input { bytes: &bytes, ..Default::default() };
+        assert_eq!(loaded.programs[0].run(input, 1).map(|ran| ran.r0).ok(), Some(r0), "{text}");
+    }
+}
+
 const TARGETS: &str = "map @devices devmap key 4 value 4 entries 4
     map @hashed devmap_hash key 4 value 8 entries 4
     map @cpus cpumap key 4 value 4 entries 2

@@ -348,6 +348,42 @@ pub(crate) const NOT_CLASSIFIER_HERE: &[(&str, &str, &str)] =
 /// [`ENDS`] of a `struct __sk_buff`.
 const OF_SK_BUFF: &str = "r7 = *(u32 *)(r1 + 76); r8 = *(u32 *)(r1 + 80)";
 
+/// What programs of a control group's packets may do, and the kernel takes of those of packets that come in.
+pub(crate) const CGROUP_SKB: &[(&str, &str)] = &[
+    (OF_SK_BUFF, "r0 = 0; r2 = r7; r2 += 8; if r2 > r8 goto +2; r0 = *(u8 *)(r7 + 0); r0 &= 1; exit"),
+    (
+        "",
+        "r2 = *(u32 *)(r1 + 0); *(u32 *)(r1 + 8) = r2; *(u32 *)(r1 + 52) = r2; *(u64 *)(r1 + 152) = r2; r0 = 1; exit",
+    ),
+    ("", "r2 = 0; r3 = r10; r3 += -8; r4 = 8; call skb_load_bytes; r0 = 0; exit"),
+    ("", "r0 = *(u32 *)(r1 + 0); if r0 > 1 goto +1; exit; r0 = 1; exit"),
+];
+
+/// And what not.
+pub(crate) const NOT_CGROUP_SKB: &[(&str, &str, &str)] = &[
+    (
+        OF_SK_BUFF,
+        "r0 = 0; r2 = r7; r2 += 8; if r2 > r8 goto +1; *(u8 *)(r7 + 0) = 1; exit",
+        "only read packets",
+    ),
+    (
+        OF_SK_BUFF,
+        "r0 = 0; r2 = r7; r2 += 8; if r2 > r8 goto +3; r1 = r7; r2 = 8; call get_current_comm; r0 = 0; exit",
+        "only read packets",
+    ),
+    ("", "r0 = 4; exit", "answer 0 to 3"),
+    ("", "r0 = *(u32 *)(r1 + 0); exit", "answer 0 to 3"),
+    // The answer on one way, where the other way ended first.
+    (
+        "",
+        "r2 = *(u32 *)(r1 + 0); r0 = 1; if r2 > 9 goto other; out: exit; other: r0 = *(u32 *)(r1 + 8); goto out",
+        "answer 0 to 3",
+    ),
+    ("r6 = r1", "r0 = *(u8 *)skb[0]; r0 = 0; exit", "packet loads"),
+    ("", "r2 = *(u32 *)(r1 + 160); r0 = 0; exit", "no field"),
+    ("", "r2 = *(u32 *)(r1 + 140); r0 = 0; exit", "no field"),
+];
+
 /// What classifiers may do: [`CLASSIFIER`], what XDP programs do with packets, and what socket filters may.
 pub(crate) fn classifiers() -> Vec<(String, String)> {
     let own =

@@ -208,7 +208,8 @@ fn arguments_of_helpers() {
     ] {
         does_not_run("", &format!("call {number}; exit"), reason);
     }
-    does_not_run("", "call 44; exit", "weir does not have xdp_adjust_head (44)");
+    does_not_run("", "call 9; exit", "weir does not have skb_store_bytes (9)");
+    does_not_run("", "call 44; exit", "xdp_adjust_head is for XDP");
     does_not_run("", "call cgrp_storage_delete; exit", "weir does not have cgrp_storage_delete (211)");
     does_not_run("", "call 212; exit", "no helper number 212");
     does_not_run("", "call 0; exit", "no helper number 0");
