@@ -139,6 +139,8 @@ pub fn load(object: &Object) -> Result<Loaded, KernelError> {
         ProgramKind::Xdp => Ok(ProgType::Xdp),
         ProgramKind::Classifier => Ok(ProgType::SchedCls),
         ProgramKind::CgroupSkb => Ok(ProgType::CgroupSkb),
+        ProgramKind::CgroupSock => Ok(ProgType::CgroupSock),
+        ProgramKind::SkMsg => Ok(ProgType::SkMsg),
         ProgramKind::Tracing | ProgramKind::Memory { .. } => Err(KernelError::Kind { kind }),
     })
 }

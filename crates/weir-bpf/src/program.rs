@@ -93,7 +93,7 @@ impl Program {
     }
 
     /// The same on bytes that others may change meanwhile. Programs of probes are given a `struct pt_regs`, with floating-point arguments
-    /// after it if there are more bytes.
+    /// after it if there are more bytes, and those of sockets a `struct bpf_sock`.
     ///
     /// # Errors
     /// As of [`Program::run`].
@@ -119,6 +119,11 @@ impl Program {
         if size > LENT_BYTES_MAX as usize {
             return Err(Error::DataTooLarge(size));
         }
+        if kind == ProgramKind::CgroupSock {
+            // SAFETY: the caller's promise.
+            let bytes = if size == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(data, size) } };
+            return self.run_in(&mut Context::cgroup_sock(bytes));
+        }
         let mut frame = context::frame(kind, data as u64, size);
         match &self.engine {
             // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
@@ -134,6 +139,7 @@ impl Program {
             ProgramKind::SocketFilter => Context::socket(&[], bytes),
             ProgramKind::Classifier => Context::classifier(&[], bytes, bytes.len() as u32),
             ProgramKind::CgroupSkb => Context::cgroup_skb(&[], bytes),
+            ProgramKind::SkMsg => Context::sk_msg(bytes),
             _ => Context::memory(bytes),
         };
         let r0 = self.interpret(&mut lent)?;

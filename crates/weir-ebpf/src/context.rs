@@ -2,7 +2,7 @@
 //!
 //! A program reads the fields of the kernel's `struct xdp_md` or `struct __sk_buff` at the kernel's offsets and widths.
 //! weir hands a context over as 21 slots of 8 bytes (`weir_rt::executable::Frame`), in which a packet's addresses have
-//! their 8 bytes. A [`Field`] says where an access goes. One row of [`XDP`], [`SOCKET`], [`CLASSIFIER`] or [`CGROUP_SKB`] is one field;
+//! their 8 bytes. A [`Field`] says where an access goes. One row of [`XDP`], [`SOCKET`] and the other tables is one field;
 //! what has no row is refused.
 //!
 //! Sources: Linux include/uapi/linux/bpf.h (offsets); what may be accessed, and how, was tried on Linux 6.18.
@@ -65,6 +65,8 @@ pub enum Widths {
     Whole,
     /// Reads may be of a part; writes are of the whole field.
     Parts,
+    /// Reads may be of the lower part, from the first byte on; writes are of the whole field.
+    Low,
     /// Whatever fits.
     Any,
 }
@@ -177,6 +179,50 @@ pub const CGROUP_SKB: &[Field] = &[
     Field { bytes: 8, ..number("hwtstamp", 184, packet::FIELDS + 104, Widths::Whole) },
 ];
 
+/// Bytes of `struct bpf_sock`, and the fields that a program of a control group's sockets may use.
+pub const SOCK_BYTES: u32 = 80;
+#[rustfmt::skip]
+pub const CGROUP_SOCK: &[Field] = &[
+    writable(number("bound_dev_if", 0, packet::FIELDS, Widths::Whole), 4),
+    number("family",            4, packet::FIELDS +  4, Widths::Low),
+    number("type",              8, packet::FIELDS +  8, Widths::Low),
+    number("protocol",         12, packet::FIELDS + 12, Widths::Low),
+    writable(number("mark",    16, packet::FIELDS + 16, Widths::Whole), 4),
+    writable(number("priority", 20, packet::FIELDS + 20, Widths::Whole), 4),
+    // LIMIT: not its second byte alone.
+    number("dst_port",         48, packet::FIELDS + 32, Widths::Low),
+    number("dst_ip4",          52, packet::FIELDS + 36, Widths::Parts),
+    number("dst_ip6[0]",       56, packet::FIELDS + 40, Widths::Parts),
+    number("dst_ip6[1]",       60, packet::FIELDS + 44, Widths::Parts),
+    number("dst_ip6[2]",       64, packet::FIELDS + 48, Widths::Parts),
+    number("dst_ip6[3]",       68, packet::FIELDS + 52, Widths::Parts),
+    number("state",            72, packet::FIELDS + 24, Widths::Low),
+    number("rx_queue_mapping", 76, packet::FIELDS + 28, Widths::Low),
+];
+
+/// Bytes of `struct sk_msg_md`, and its fields.
+/// LIMIT: its socket (`sk`) is not there.
+pub const SK_MSG_BYTES: u32 = 80;
+#[rustfmt::skip]
+pub const SK_MSG: &[Field] = &[
+    Field { bytes: 8, ..address("data", 0, packet::DATA, Meaning::Data) },
+    Field { bytes: 8, ..address("data_end", 8, packet::DATA_END, Meaning::DataEnd) },
+    number("family",           16, packet::FIELDS,      Widths::Whole),
+    number("remote_ip4",       20, packet::FIELDS +  4, Widths::Whole),
+    number("local_ip4",        24, packet::FIELDS +  8, Widths::Whole),
+    number("remote_ip6[0]",    28, packet::FIELDS + 12, Widths::Whole),
+    number("remote_ip6[1]",    32, packet::FIELDS + 16, Widths::Whole),
+    number("remote_ip6[2]",    36, packet::FIELDS + 20, Widths::Whole),
+    number("remote_ip6[3]",    40, packet::FIELDS + 24, Widths::Whole),
+    number("local_ip6[0]",     44, packet::FIELDS + 28, Widths::Whole),
+    number("local_ip6[1]",     48, packet::FIELDS + 32, Widths::Whole),
+    number("local_ip6[2]",     52, packet::FIELDS + 36, Widths::Whole),
+    number("local_ip6[3]",     56, packet::FIELDS + 40, Widths::Whole),
+    number("remote_port",      60, packet::FIELDS + 44, Widths::Whole),
+    number("local_port",       64, packet::FIELDS + 48, Widths::Whole),
+    number("size",             68, packet::FIELDS + 52, Widths::Whole),
+];
+
 /// Five words for the program's own use.
 const CB: Field = Field { bytes: 20, ..writable(number("cb", 48, packet::FIELDS + 48, Widths::Any), 20) };
 
@@ -199,6 +245,8 @@ pub fn fields(kind: ProgramKind) -> &'static [Field] {
         ProgramKind::SocketFilter => SOCKET,
         ProgramKind::Classifier => CLASSIFIER,
         ProgramKind::CgroupSkb => CGROUP_SKB,
+        ProgramKind::CgroupSock => CGROUP_SOCK,
+        ProgramKind::SkMsg => SK_MSG,
         ProgramKind::Probe
         | ProgramKind::Controller
         | ProgramKind::Tracepoint
@@ -222,6 +270,8 @@ pub fn structure_bytes(kind: ProgramKind) -> u32 {
     match kind {
         ProgramKind::Xdp => XDP_BYTES,
         ProgramKind::SocketFilter | ProgramKind::Classifier | ProgramKind::CgroupSkb => SK_BUFF_BYTES,
+        ProgramKind::CgroupSock => SOCK_BYTES,
+        ProgramKind::SkMsg => SK_MSG_BYTES,
         ProgramKind::Probe | ProgramKind::Controller => crate::isa::native::pt_regs::BYTES_WITH_FLOATS,
         ProgramKind::Tracepoint | ProgramKind::Tracing => crate::isa::native::pt_regs::BYTES,
         ProgramKind::Memory { .. } => 0,
@@ -236,7 +286,8 @@ impl Field {
         let is_whole = inside == 0 && bytes == self.bytes;
         let fits = match self.widths {
             Widths::Whole => is_whole,
-            Widths::Parts if is_write => is_whole,
+            Widths::Parts | Widths::Low if is_write => is_whole,
+            Widths::Low => inside == 0 && bytes <= self.bytes,
             Widths::Parts | Widths::Any => inside + bytes <= self.bytes && offset.is_multiple_of(bytes),
         };
         match self.meaning {
@@ -261,7 +312,11 @@ mod tests {
     #[test]
     fn fields_have_places_of_their_own_inside_the_slots() {
         let of_sk_buffs = [SOCKET, CLASSIFIER, CGROUP_SKB].map(|fields| (fields, SK_BUFF_BYTES));
-        for (fields, bytes) in of_sk_buffs.into_iter().chain([(XDP, XDP_BYTES)]) {
+        for (fields, bytes) in of_sk_buffs.into_iter().chain([
+            (XDP, XDP_BYTES),
+            (CGROUP_SOCK, SOCK_BYTES),
+            (SK_MSG, SK_MSG_BYTES),
+        ]) {
             let mut taken = 0u64;
             for field in fields {
                 let width = if field.meaning == Meaning::Number { field.bytes } else { 8 };

@@ -173,6 +173,8 @@ impl ObjectFile {
             ProgramKind::Tracepoint | ProgramKind::SocketFilter | ProgramKind::Xdp => kind.name().to_owned(),
             ProgramKind::Classifier => "tc".to_owned(),
             ProgramKind::CgroupSkb => CGROUP_SKB[0].to_owned(),
+            ProgramKind::CgroupSock => CGROUP_SOCK[0].to_owned(),
+            ProgramKind::SkMsg => "sk_msg".to_owned(),
             ProgramKind::Tracing => TRACING[0].to_owned(),
             ProgramKind::Memory { bytes } => format!("{MEMORY_SECTION}{bytes}"),
         };
@@ -280,7 +282,9 @@ impl ObjectFile {
             "syscall" => Some(ProgramKind::Memory { bytes: 0 }),
             "tc" | "tcx" | "classifier" | "action" => Some(ProgramKind::Classifier),
             "cgroup_skb" => Some(ProgramKind::CgroupSkb),
+            "sk_msg" => Some(ProgramKind::SkMsg),
             _ if CGROUP_SKB.contains(&section) => Some(ProgramKind::CgroupSkb),
+            _ if CGROUP_SOCK.contains(&section) => Some(ProgramKind::CgroupSock),
             kind => PROBES.contains(&kind).then_some(ProgramKind::Probe),
         }
     }
@@ -312,6 +316,9 @@ const TRACING: &[&str] = &["fentry", "fexit", "fmod_ret", "lsm", "struct_ops", "
 /// Sections of programs that see the packets of a control group; `cgroup_skb/…` as well.
 const CGROUP_SKB: &[&str] = &["cgroup/skb"];
 
+/// And of those that see its sockets, when they are made and released.
+const CGROUP_SOCK: &[&str] = &["cgroup/sock_create", "cgroup/sock_release", "cgroup/sock"];
+
 /// What libbpf's section names begin with, where r1 is nothing that weir has.
 const OTHER_CONTEXTS: &[&str] = &[
     "cgroup",
@@ -326,7 +333,6 @@ const OTHER_CONTEXTS: &[&str] = &[
     "lwt_xmit",
     "netfilter",
     "sk_lookup",
-    "sk_msg",
     "sk_reuseport",
     "sk_skb",
     "sockops",
@@ -352,7 +358,9 @@ mod tests {
             ("action", Some(ProgramKind::Classifier)),
             ("cgroup/skb", Some(ProgramKind::CgroupSkb)),
             ("cgroup_skb/egress", Some(ProgramKind::CgroupSkb)),
-            ("cgroup/sock", None),
+            ("cgroup/sock", Some(ProgramKind::CgroupSock)),
+            ("cgroup/post_bind4", None),
+            ("sk_msg", Some(ProgramKind::SkMsg)),
             ("fentry/do_unlinkat", Some(ProgramKind::Tracing)),
             ("tp_btf/sched_switch", Some(ProgramKind::Tracing)),
             ("perf_event", Some(ProgramKind::Probe)),

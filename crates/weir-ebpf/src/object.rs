@@ -28,6 +28,10 @@ pub enum ProgramKind {
     /// r1 is a `struct __sk_buff *`; the packet, network header first, is read through its addresses
     /// (BPF_PROG_TYPE_CGROUP_SKB).
     CgroupSkb,
+    /// r1 is a `struct bpf_sock *`, of a socket that is made or released: numbers alone (BPF_PROG_TYPE_CGROUP_SOCK).
+    CgroupSock,
+    /// r1 is a `struct sk_msg_md *`; the message is read and written through its addresses (BPF_PROG_TYPE_SK_MSG).
+    SkMsg,
     /// r1 points to `bytes` bytes that may be read and written, or is 0 if there are none; r2 is their number. The
     /// kernel has no such programs.
     Memory { bytes: u32 },
@@ -35,7 +39,7 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// The words that begin a kind in assembly text, and are section names where libbpf has the kind.
-    pub const NAMES: [&'static str; 9] = [
+    pub const NAMES: [&'static str; 11] = [
         "probe",
         "controller",
         "tracepoint",
@@ -44,6 +48,8 @@ impl ProgramKind {
         "xdp",
         "classifier",
         "cgroup_skb",
+        "cgroup_sock",
+        "sk_msg",
         "memory",
     ];
 
@@ -57,6 +63,8 @@ impl ProgramKind {
             ProgramKind::Xdp => "xdp",
             ProgramKind::Classifier => "classifier",
             ProgramKind::CgroupSkb => "cgroup_skb",
+            ProgramKind::CgroupSock => "cgroup_sock",
+            ProgramKind::SkMsg => "sk_msg",
             ProgramKind::Memory { .. } => "memory",
         }
     }
@@ -67,9 +75,9 @@ impl ProgramKind {
         matches!(self, Probe | Controller | Tracepoint | Tracing)
     }
 
-    /// The context is that of a packet (see [`context`](crate::context)).
+    /// The context has fields, of a packet most often (see [`context`](crate::context)).
     pub fn is_packet(self) -> bool {
-        self == ProgramKind::Xdp || self.is_sk_buff()
+        matches!(self, ProgramKind::Xdp | ProgramKind::SkMsg | ProgramKind::CgroupSock) || self.is_sk_buff()
     }
 
     /// The context is a `struct __sk_buff`, so that helpers of such are there.
@@ -89,18 +97,22 @@ impl ProgramKind {
 
     /// The packet is reached through addresses that the context holds.
     pub fn has_packet_addresses(self) -> bool {
-        matches!(self, ProgramKind::Xdp | ProgramKind::Classifier | ProgramKind::CgroupSkb)
+        self.writes_packets() || self == ProgramKind::CgroupSkb
     }
 
     /// Through those addresses it is written, too.
     pub fn writes_packets(self) -> bool {
-        matches!(self, ProgramKind::Xdp | ProgramKind::Classifier)
+        matches!(self, ProgramKind::Xdp | ProgramKind::Classifier | ProgramKind::SkMsg)
     }
 
     /// The most that a program may answer, where that is bounded.
     pub fn answer_max(self) -> Option<u64> {
-        // Of packets that go out; of those that come in, the kernel takes 0 and 1 alone.
-        (self == ProgramKind::CgroupSkb).then_some(3)
+        match self {
+            // Of packets that go out; of those that come in, the kernel takes 0 and 1 alone.
+            ProgramKind::CgroupSkb => Some(3),
+            ProgramKind::CgroupSock => Some(1),
+            _ => None,
+        }
     }
 }
 

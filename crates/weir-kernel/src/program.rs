@@ -28,6 +28,10 @@ pub enum ProgType {
     PerfEvent = 7,
     /// `BPF_PROG_TYPE_CGROUP_SKB`.
     CgroupSkb = 8,
+    /// `BPF_PROG_TYPE_CGROUP_SOCK`.
+    CgroupSock = 9,
+    /// `BPF_PROG_TYPE_SK_MSG`.
+    SkMsg = 16,
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
     RawTracepoint = 17,
     /// `BPF_PROG_TYPE_TRACING`.

@@ -65,6 +65,27 @@ impl Context {
         Context { kind: ProgramKind::CgroupSkb, ..Context::socket(link, bytes) }
     }
 
+    /// A message for programs of kind sk_msg.
+    pub fn sk_msg(bytes: &[u8]) -> Context {
+        let mut context = Context::lend(ProgramKind::SkMsg, &[], bytes);
+        context.set_packet(0);
+        context.set_field("size", bytes.len() as u64);
+        context
+    }
+
+    /// A socket of a control group's programs, of which `bytes` are the first of its `struct bpf_sock`; what is beyond them is 0.
+    pub fn cgroup_sock(bytes: &[u8]) -> Context {
+        let mut context = Context::lend(ProgramKind::CgroupSock, &[], &[]);
+        for field in context::CGROUP_SOCK {
+            let of_field = |at: u32| bytes.get(at as usize).copied().unwrap_or(0);
+            let value = (0..field.bytes)
+                .rev()
+                .fold(0, |value, at| value << 8 | u64::from(of_field(field.offset + at)));
+            context.set_field(field.name, value);
+        }
+        context
+    }
+
     /// A packet for classifiers, link header first, and the metadata before it. The program sees `bytes`, which are what was
     /// captured; `len` and `wire_len` say `wire_bytes`, which may be more. The network header stands after 14 bytes.
     pub fn classifier(meta: &[u8], bytes: &[u8], wire_bytes: u32) -> Context {
@@ -78,7 +99,8 @@ impl Context {
     }
 
     /// A packet as BPF_PROG_TEST_RUN of the kernel gives it to a program of this kind: received by the loopback device,
-    /// Ethernet header first, which a socket filter does not see. None for other kinds.
+    /// Ethernet header first, which a socket filter does not see. A message, and a `struct bpf_sock`, for programs of these. None for
+    /// other kinds.
     pub fn received(kind: ProgramKind, bytes: &[u8]) -> Option<Context> {
         let mut context = match kind {
             ProgramKind::Xdp => Context::xdp(&[], bytes),
@@ -94,6 +116,8 @@ impl Context {
                 context.set_link(link, rest);
                 context
             }
+            ProgramKind::SkMsg => return Some(Context::sk_msg(bytes)),
+            ProgramKind::CgroupSock => return Some(Context::cgroup_sock(bytes)),
             _ => return None,
         };
         for field in ["ingress_ifindex", "ifindex"] {
@@ -217,7 +241,7 @@ pub fn classifier_frame(address: u64, bytes: usize, wire_bytes: u32) -> Frame {
 
 /// How long a packet was on the wire, where its context says that.
 fn set_lengths(frame: &mut Frame, kind: ProgramKind, bytes: u64) {
-    for len in ["len", "wire_len"].iter().filter_map(|name| context::field_named(kind, name)) {
+    for len in ["len", "wire_len", "size"].iter().filter_map(|name| context::field_named(kind, name)) {
         set_number(&mut frame.regs[len.at as usize / 8], len, bytes);
     }
 }

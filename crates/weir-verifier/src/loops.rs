@@ -77,10 +77,11 @@ impl Loops {
         let earlier = Earlier::new(ops);
         let mut loops = Loops { loops: Vec::new(), headed: vec![None; ops.len()], live: Vec::new(), order };
         let mut work = WORK_PER_INSN * ops.len();
+        let mut marks = vec![u32::MAX; ops.len()];
         for jumps in heads.chunk_by(|one, other| one.0 == other.0) {
             let head = jumps[0].0;
             let entry = functions.starts()[functions.at(head)];
-            let body = earlier.body(head, jumps, entry, &mut work)?;
+            let body = earlier.body(head, jumps, entry, (&mut marks, loops.loops.len() as u32), &mut work)?;
             let (changes, tests) = of_loop(&flow, numbers, head, &body)?;
             loops.headed[head] = Some(loops.loops.len() as u32);
             loops.loops.push(Loop { body, is_counted: !tests.is_empty(), changes, tests });
@@ -254,12 +255,20 @@ impl<'a> Flow<'a> {
 impl Earlier {
     /// The loop of these `jumps` back to `head`. None if the function's `entry` leads into it past the head. What no
     /// path reaches may lead there.
-    fn body(&self, head: usize, jumps: &[(usize, usize)], entry: usize, work: &mut usize) -> Option<Body> {
+    /// `marks`: those of the instructions that are inside become this number, which no other has.
+    fn body(
+        &self,
+        head: usize,
+        jumps: &[(usize, usize)],
+        entry: usize,
+        (marks, number): (&mut [u32], u32),
+        work: &mut usize,
+    ) -> Option<Body> {
         let mut slots = vec![head];
         let mut waiting: Vec<usize> = jumps.iter().map(|jump| jump.1).collect();
-        let mut inside = std::collections::HashSet::from([head]);
+        marks[head] = number;
         while let Some(at) = waiting.pop() {
-            if !inside.insert(at) {
+            if std::mem::replace(&mut marks[at], number) == number {
                 continue;
             }
             if at == entry {

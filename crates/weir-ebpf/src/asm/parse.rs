@@ -145,6 +145,8 @@ impl Reader {
             "xdp" => ProgramKind::Xdp,
             "classifier" => ProgramKind::Classifier,
             "cgroup_skb" => ProgramKind::CgroupSkb,
+            "cgroup_sock" => ProgramKind::CgroupSock,
+            "sk_msg" => ProgramKind::SkMsg,
             "memory" => {
                 let bytes = line.unsigned("the memory's bytes")?;
                 let bytes = u32::try_from(bytes).map_err(|_| format!("memory of {bytes} bytes"))?;

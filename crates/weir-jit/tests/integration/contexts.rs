@@ -132,6 +132,29 @@ fn programs_of_control_groups_see_packets_from_the_network_header_on() {
     }
 }
 
+#[test]
+fn sockets_and_messages_have_their_fields() {
+    let message = || Context::sk_msg(&[1, 2, 3, 4, 5]);
+    let ends = "r7 = *(u64 *)(r1 + 0); r8 = *(u64 *)(r1 + 8)";
+    let text = format!(
+        "{ends}; r0 = *(u32 *)(r1 + 68); r2 = r7; r2 += 4; if r2 > r8 goto +3; r3 = *(u8 *)(r7 + 3); r0 += r3
+         *(u8 *)(r7 + 0) = 9; exit"
+    );
+    let (r0, after) = run("sk_msg", &text, &message);
+    assert_eq!((r0, after.bytes()), (9, vec![9, 2, 3, 4, 5]));
+    let socket: Vec<u8> = (1..=80).collect();
+    for (text, r0) in [
+        ("r0 = *(u32 *)(r1 + 4); if r0 == 0x8070605 goto +1; r0 = 0; r0 &= 1; exit", 1),
+        ("r2 = *(u16 *)(r1 + 52); r0 = 0; if r2 != 0x3635 goto +1; r0 = 1; exit", 1),
+        ("*(u32 *)(r1 + 16) = 7; r2 = *(u32 *)(r1 + 16); r0 = 0; if r2 != 7 goto +1; r0 = 1; exit", 1),
+    ] {
+        let (got, after) = run("cgroup_sock", text, &|| Context::cgroup_sock(&socket));
+        assert_eq!(got, r0, "{text}");
+        let mark = if text.starts_with('*') { 7 } else { 0x1413_1211 };
+        assert_eq!(after.field(16), Some(mark), "{text}");
+    }
+}
+
 const TARGETS: &str = "map @devices devmap key 4 value 4 entries 4
     map @hashed devmap_hash key 4 value 8 entries 4
     map @cpus cpumap key 4 value 4 entries 2

@@ -384,6 +384,36 @@ pub(crate) const NOT_CGROUP_SKB: &[(&str, &str, &str)] = &[
     ("", "r2 = *(u32 *)(r1 + 140); r0 = 0; exit", "no field"),
 ];
 
+/// Programs of a control group's sockets, and of messages, that the kernel takes.
+pub(crate) const CGROUP_SOCK: &[(&str, &str)] = &[
+    (
+        "",
+        "r2 = *(u32 *)(r1 + 4); r0 = 1; if r2 == 2 goto +1; exit; *(u32 *)(r1 + 16) = r2; *(u32 *)(r1 + 0) = 0; exit",
+    ),
+    ("", "r2 = *(u32 *)(r1 + 52); r3 = *(u16 *)(r1 + 48); r0 = *(u8 *)(r1 + 8); r0 &= 1; exit"),
+];
+pub(crate) const NOT_CGROUP_SOCK: &[(&str, &str, &str)] = &[
+    ("", "r0 = 2; exit", "answer 0 to 1"),
+    ("", "*(u32 *)(r1 + 4) = 1; r0 = 1; exit", "not written so"),
+    ("", "r2 = *(u32 *)(r1 + 80); r0 = 1; exit", ""),
+];
+pub(crate) const SK_MSG: &[(&str, &str)] = &[
+    (
+        "r7 = *(u64 *)(r1 + 0); r8 = *(u64 *)(r1 + 8)",
+        "r0 = 1; r2 = r7; r2 += 4; if r2 > r8 goto +2; r0 = *(u8 *)(r7 + 3); *(u8 *)(r7 + 0) = 5; exit",
+    ),
+    ("", "r0 = *(u32 *)(r1 + 68); r2 = *(u32 *)(r1 + 16); r0 += r2; exit"),
+];
+pub(crate) const NOT_SK_MSG: &[(&str, &str, &str)] = &[
+    (
+        "r7 = *(u64 *)(r1 + 0); r8 = *(u64 *)(r1 + 8)",
+        "r0 = 1; r2 = r7; r2 += 4; if r2 > r8 goto +1; r0 = *(u8 *)(r7 + 4); exit",
+        "",
+    ),
+    ("", "*(u32 *)(r1 + 68) = 1; r0 = 1; exit", "not written so"),
+    ("", "r7 = *(u32 *)(r1 + 0); r0 = 1; exit", ""),
+];
+
 /// What classifiers may do: [`CLASSIFIER`], what XDP programs do with packets, and what socket filters may.
 pub(crate) fn classifiers() -> Vec<(String, String)> {
     let own =
