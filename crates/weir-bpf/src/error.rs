@@ -92,6 +92,15 @@ pub enum Error {
     /// More data than a run may have.
     #[error("{0} bytes")]
     DataTooLarge(usize),
+    /// A run went through more rounds of its loops than it was allowed to.
+    #[error("the program's loops went through more than the {0} rounds that a run may")]
+    Rounds(u32),
+    /// The limit of a run's rounds is above the most that there is.
+    #[error("a limit of {0} rounds; it is at most {max}", max = crate::ROUNDS_MAX)]
+    RoundsLimit(u32),
+    /// The program has a limit of rounds, and tail calls.
+    #[error("a program with a limit of rounds makes no tail calls")]
+    LimitedTailCalls,
     /// The checking interpreter found an access that was not claimed: a fault of the verifier.
     #[error("{0}")]
     Fault(String),

@@ -41,3 +41,6 @@ pub use crate::error::Error;
 pub use crate::map::Map;
 pub use crate::object::Object;
 pub use crate::program::{Engine, Program};
+
+/// Most rounds that [`Object::load_limited`] takes: what `may_goto` has in one call without a limit.
+pub const ROUNDS_MAX: u32 = weir_rt::limits::MAY_GOTO_ROUNDS_MAX - 1;

@@ -98,7 +98,7 @@ impl Object {
         };
         let types = types.or(of_kernel.as_deref()).map(Btf::parse).transpose().map_err(Error::Types)?;
         let target = types.as_ref().map(Target::new);
-        let system = elf::System { target: target.as_ref(), kernel_version: kernel_version() };
+        let system = elf::System { target: target.as_ref(), kernel_version: local::kernel_version() };
         let mut file = elf::read_on(bytes, system)?;
         change(&mut Definitions(&mut file))?;
         Object::of(file, false)
@@ -226,18 +226,49 @@ impl Object {
     /// # Errors
     /// As of [`Object::load`].
     pub fn load_for(&self, name: &str, engine: Engine, memory: u32) -> Result<Program, Error> {
+        self.load_as(name, engine, memory, None)
+    }
+
+    /// The same with a limit of how long a run may take: rounds of all its loops that only helpers (`bpf_loop`,
+    /// `bpf_for_each_map_elem`) or `may_goto` bound, also of those inside others. Where there are no more, each such loop ends, and
+    /// the run is [`Error::Rounds`]; what it did until then stays done. At most [`ROUNDS_MAX`](crate::ROUNDS_MAX). Other loops are bounded by what the verifier
+    /// follows. A limited program makes no tail calls, and [`Engine::Interpreter`] checks each access then.
+    ///
+    /// # Errors
+    /// As of [`Object::load`]; [`Error::RoundsLimit`], [`Error::LimitedTailCalls`].
+    pub fn load_limited(
+        &self,
+        name: &str,
+        engine: Engine,
+        memory: u32,
+        rounds: u32,
+    ) -> Result<Program, Error> {
+        if rounds > crate::ROUNDS_MAX {
+            return Err(Error::RoundsLimit(rounds));
+        }
+        self.load_as(name, engine, memory, Some(rounds))
+    }
+
+    fn load_as(
+        &self,
+        name: &str,
+        engine: Engine,
+        memory: u32,
+        rounds_max: Option<u32>,
+    ) -> Result<Program, Error> {
         let index = self.index(name)?;
         // What is wrong with the one that was asked for is said before what is wrong with others.
         let verified = self.verify_at(index, memory)?;
         let led_to = self.file.led_to(index);
         if led_to.is_empty() {
-            return Program::new(Arc::clone(&self.segment), vec![(index as u32, verified)], false, engine);
+            let programs = vec![(index as u32, verified)];
+            return Program::new(Arc::clone(&self.segment), programs, false, engine, rounds_max);
         }
         let others = led_to.into_iter().filter(|other| *other != index);
         let others = others.map(|other| Ok((other as u32, self.verify_at(other, memory)?)));
         let mut programs = vec![(index as u32, verified)];
         programs.extend(others.collect::<Result<Vec<_>, Error>>()?);
-        Program::new(Arc::clone(&self.segment), programs, true, engine)
+        Program::new(Arc::clone(&self.segment), programs, true, engine, rounds_max)
     }
 
     /// Runs a program that nobody verified in the interpreter that checks each access, for so many instructions at most.
@@ -275,14 +306,4 @@ fn segment(file: &ObjectFile) -> Result<Segment, Error> {
     let segment = Segment::create_local(layout, &Identity::default()).map_err(Error::Memory)?;
     segment.fill(&file.maps).map_err(|(_, error)| error)?;
     Ok(segment)
-}
-
-/// Of the kernel that runs, as `LINUX_KERNEL_VERSION` has it.
-fn kernel_version() -> Option<u32> {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
-    let numbers = release.split(|char: char| !char.is_ascii_digit()).map(str::parse);
-    let mut numbers = numbers.map_while(Result::<u32, _>::ok);
-    let (major, minor) = (numbers.next()?, numbers.next()?);
-    // The kernel counts no further (KERNEL_VERSION of linux/version.h).
-    Some(major << 16 | minor.min(255) << 8 | numbers.next().unwrap_or(0).min(255))
 }

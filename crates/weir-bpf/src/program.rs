@@ -37,6 +37,8 @@ pub struct Program {
     engine: Ready,
     /// Machine code of a classifier that writes to no packet.
     is_reader: bool,
+    /// Of each run.
+    rounds_max: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -53,16 +55,22 @@ impl Program {
         programs: Vec<(u32, VerifiedProgram)>,
         takes_over: bool,
         engine: Engine,
+        rounds_max: Option<u32>,
     ) -> Result<Program, Error> {
         let first = &programs[0].1;
+        if takes_over && rounds_max.is_some() {
+            return Err(Error::LimitedTailCalls);
+        }
         let engine = match engine {
             Engine::CheckingInterpreter => Ready::Checking,
+            Engine::Interpreter if rounds_max.is_some() => Ready::Checking,
             Engine::Interpreter => {
                 let threaded = Threaded::of(first, Arc::clone(&segment));
                 threaded.map_or(Ready::Checking, Ready::Threaded)
             }
             Engine::Jit => {
-                let executables = programs.iter().map(|(_, program)| executable(program, &segment));
+                let executables =
+                    programs.iter().map(|(_, program)| executable(program, &segment, rounds_max.is_some()));
                 let executables = executables.collect::<Result<Vec<_>, _>>()?;
                 let numbers: Vec<u32> = programs.iter().map(|(number, _)| *number).collect();
                 let loaded = match takes_over {
@@ -74,8 +82,9 @@ impl Program {
             }
         };
         let is_classifier = first.kind() == ProgramKind::Classifier;
-        let is_reader = matches!(&engine, Ready::MachineCode(code) if is_classifier && !code.writes_packet());
-        Ok(Program { segment, programs, takes_over, engine, is_reader })
+        let is_reader = rounds_max.is_none()
+            && matches!(&engine, Ready::MachineCode(code) if is_classifier && !code.writes_packet());
+        Ok(Program { segment, programs, takes_over, engine, is_reader, rounds_max })
     }
 
     /// What it is run on: a packet, memory, registers.
@@ -126,8 +135,13 @@ impl Program {
         }
         let mut frame = context::frame(kind, data as u64, size);
         match &self.engine {
-            // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
-            Ready::MachineCode(code) => return Ok(unsafe { code.run_frame(&mut frame) }),
+            Ready::MachineCode(code) => {
+                // One more, so that those that are just enough leave one.
+                frame.tail_calls = self.rounds_max.map_or(0, |most| most + 1);
+                // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
+                let r0 = unsafe { code.run_frame(&mut frame) };
+                return self.within_limit(r0, frame.tail_calls);
+            }
             // SAFETY: the same.
             Ready::Threaded(threaded) => return Ok(unsafe { threaded.run_frame(&mut frame) }),
             Ready::Checking => {}
@@ -156,10 +170,22 @@ impl Program {
     /// [`Error::Fault`] of the checking interpreter.
     pub fn run_in<'c>(&self, context: impl Into<ContextMut<'c>>) -> Result<u64, Error> {
         let context = context.into();
-        match &self.engine {
-            Ready::MachineCode(code) => Ok(code.run(context)),
-            Ready::Threaded(threaded) => Ok(threaded.run(context)),
-            Ready::Checking => self.interpret(context),
+        match (&self.engine, self.rounds_max) {
+            (Ready::MachineCode(code), Some(most)) => {
+                let (r0, left) = code.run_limited(context, most + 1);
+                self.within_limit(r0, left)
+            }
+            (Ready::MachineCode(code), None) => Ok(code.run(context)),
+            (Ready::Threaded(threaded), _) => Ok(threaded.run(context)),
+            (Ready::Checking, _) => self.interpret(context),
+        }
+    }
+
+    /// The answer, unless the rounds of the run, where they are limited, were used up.
+    fn within_limit(&self, r0: u64, left: u32) -> Result<u64, Error> {
+        match self.rounds_max {
+            Some(most) if left == 0 => Err(Error::Rounds(most)),
+            _ => Ok(r0),
         }
     }
 
@@ -201,13 +227,20 @@ impl Program {
             others[*number as usize] = Some(program);
         }
         let environment = Environment { segment: &self.segment };
-        let result = weir_interp::run_numbered(&others, self.verified(), &environment, context);
+        let result = match self.rounds_max {
+            Some(most) => weir_interp::run_limited(self.verified(), &environment, context, most),
+            None => weir_interp::run_numbered(&others, self.verified(), &environment, context),
+        };
+        if let (Err(weir_interp::Fault::Rounds), Some(most)) = (&result, self.rounds_max) {
+            return Err(Error::Rounds(most));
+        }
         result.map_err(|fault| Error::Fault(format!("{}: {fault}", self.verified().name())))
     }
 }
 
-fn executable(verified: &VerifiedProgram, segment: &Segment) -> Result<Executable, Error> {
-    let executable = weir_jit::compile(verified, &local::site(segment.layout()));
+fn executable(verified: &VerifiedProgram, segment: &Segment, is_limited: bool) -> Result<Executable, Error> {
+    let compile = if is_limited { weir_jit::compile_limited } else { weir_jit::compile };
+    let executable = compile(verified, &local::site(segment.layout()));
     executable.map_err(|error| Error::Jit(error.to_string()))
 }
 

@@ -73,6 +73,13 @@ impl Machine<'_> {
     }
 
     fn round(&mut self, mut rounds: Rounds) -> Result<Option<u64>, Fault> {
+        let is_over = matches!(rounds.over, Over::Numbers { next, count } if next == count);
+        if !is_over && !self.takes_round() {
+            return Ok(self.end_rounds(match rounds.over {
+                Over::Numbers { next, .. } => next,
+                Over::Elements { at, .. } => at.count,
+            }));
+        }
         match &mut rounds.over {
             Over::Numbers { next, count } => {
                 if next == count {

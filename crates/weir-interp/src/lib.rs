@@ -124,6 +124,9 @@ pub enum Fault {
         /// What is wrong with them.
         what: String,
     },
+    /// It went through more rounds of its loops than it was allowed to.
+    #[error("its loops went through more rounds than a run may")]
+    Rounds,
     /// It ended with something open: a reference, or a record.
     #[error("at the end: {violation}")]
     End {
@@ -178,6 +181,27 @@ pub fn run_numbered<'c>(
         others: &others,
         is_verified: true,
         zeroes_frames,
+        rounds_max: None,
+    };
+    machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX, &mut |_| {})
+}
+
+/// The same with so many rounds, at most, of loops that only helpers and `may_goto` bound; where there would be more, each such
+/// loop ends, and so does the run, in [`Fault::Rounds`].
+pub fn run_limited<'c>(
+    program: &VerifiedProgram,
+    environment: &Environment<'_>,
+    context: impl Into<ContextMut<'c>>,
+    rounds: u32,
+) -> Result<u64, Fault> {
+    let code = Code {
+        kind: program.kind(),
+        insns: program.insns(),
+        maps: program.maps(),
+        others: &[],
+        is_verified: true,
+        zeroes_frames: program.zeroes_frames(),
+        rounds_max: Some(rounds.saturating_add(1)),
     };
     machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX, &mut |_| {})
 }
@@ -209,6 +233,7 @@ pub fn run_watched<'c>(
         others: &[],
         is_verified: false,
         zeroes_frames: true,
+        rounds_max: None,
     };
     machine::run(code, environment, &mut context.into(), steps, watch)
 }

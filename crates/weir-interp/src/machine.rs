@@ -22,6 +22,8 @@ pub(crate) struct Code<'a> {
     pub(crate) is_verified: bool,
     /// Every frame is zero when it begins.
     pub(crate) zeroes_frames: bool,
+    /// Rounds of the run, and one, where they are limited.
+    pub(crate) rounds_max: Option<u32>,
 }
 
 /// Runs `code` from the first instruction to the `EXIT` of the outermost function.
@@ -63,6 +65,7 @@ fn run_in(
         pc: 0,
         callers: Vec::new(),
         rounds_left: MAY_GOTO_ROUNDS_MAX,
+        rounds_of_run: code.rounds_max,
         memory,
     };
     [machine.registers[1], machine.registers[2]] = machine.memory.arguments();
@@ -77,6 +80,9 @@ fn run_in(
         if let Some(result) = machine.step()? {
             let (slots, session_cookie) = (machine.memory.slots(), machine.memory.session_cookie());
             machine.memory.finish().map_err(|violation| Fault::End { violation })?;
+            if machine.rounds_of_run == Some(0) {
+                return Err(Fault::Rounds);
+            }
             return Ok((result, slots, session_cookie));
         }
     }
@@ -94,6 +100,8 @@ pub(crate) struct Machine<'a> {
     callers: Vec<Caller>,
     /// Times that `may_goto` goes on, in the function at hand: each call has its own.
     rounds_left: u32,
+    /// Those of all loops of a run that only helpers and `may_goto` bound, where they are limited.
+    rounds_of_run: Option<u32>,
     pub(crate) memory: Space<'a>,
 }
 
@@ -296,7 +304,22 @@ impl Machine<'_> {
         }
     }
 
+    /// One more round of the run, if any is left.
+    pub(crate) fn takes_round(&mut self) -> bool {
+        match &mut self.rounds_of_run {
+            None => true,
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+        }
+    }
+
     fn may_goto(&mut self, insn: Insn) -> Result<Option<u64>, Fault> {
+        if !self.takes_round() {
+            return self.go(insn.off.into());
+        }
         match self.rounds_left.checked_sub(1) {
             Some(left) => {
                 self.rounds_left = left;

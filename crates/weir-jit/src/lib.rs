@@ -90,6 +90,9 @@ pub enum JitError {
         /// The most that are compiled.
         limit: usize,
     },
+    /// It has a limit of rounds, of which a program that takes over knows nothing.
+    #[error("a program with a limit of rounds makes no tail calls")]
+    LimitedTailCalls,
     /// A branch that has a short form alone would have to reach further.
     #[error("the code is too long for a short jump")]
     OutOfReach,
@@ -118,9 +121,27 @@ pub fn compile(program: &VerifiedProgram, abi: &SiteAbi) -> Result<Executable, J
     compile_with(program, abi, Flags::default())
 }
 
+/// The same with a limit of rounds that each run is given ([`LocalProgram::run_limited`](weir_rt::local::LocalProgram::run_limited)):
+/// of loops that only helpers, or `may_goto`, bound. Where it is used up, each such loop ends.
+///
+/// # Errors
+/// As of [`compile`], and [`JitError::LimitedTailCalls`].
+pub fn compile_limited(program: &VerifiedProgram, abi: &SiteAbi) -> Result<Executable, JitError> {
+    compile_as(program, abi, Flags::default(), true)
+}
+
 /// [`compile`] with a say in the form: for tests and measurements.
 #[doc(hidden)]
 pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> Result<Executable, JitError> {
+    compile_as(program, abi, flags, false)
+}
+
+fn compile_as(
+    program: &VerifiedProgram,
+    abi: &SiteAbi,
+    flags: Flags,
+    limits_rounds: bool,
+) -> Result<Executable, JitError> {
     let insns = program.insns().len();
     if insns > limits::INSNS_MAX {
         return Err(JitError::TooLong { insns, limit: limits::INSNS_MAX });
@@ -136,6 +157,9 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
     let may_misalign = alignment::may_misalign(program, &ops);
     let compact::Code { mut ops, live, functions, origins } =
         compact::compact(ops, live, program.functions());
+    if limits_rounds && ops.iter().any(|op| matches!(op, Op::TailCall { .. })) {
+        return Err(JitError::LimitedTailCalls);
+    }
     let claims = lane_use::claims(program, abi);
     let passes = match flags {
         Flags::Only(passes) => passes,
@@ -157,6 +181,7 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
             functions: &functions,
             origins: &origins,
             claims,
+            limits_rounds,
             zeroes_frames,
             neutral,
             passes,
@@ -175,7 +200,7 @@ pub fn compile_with(program: &VerifiedProgram, abi: &SiteAbi, flags: Flags) -> R
         return Ok(executable(program, abi, &ops, context_reads, may_misalign, emitted));
     }
     let starts: Vec<usize> = functions.iter().map(|function| function.start).collect();
-    let site = passes::Site { bmi2: abi.bmi2, claims };
+    let site = passes::Site { bmi2: abi.bmi2, claims, limits_rounds };
     let (live, has_gathered) = passes::run(&mut ops, live, &starts, site, passes);
     let emitted = emit(&ops, &live, false)?;
     Ok(executable(program, abi, &ops, context_reads, may_misalign || has_gathered, emitted))

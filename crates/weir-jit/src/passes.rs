@@ -87,6 +87,8 @@ pub(crate) struct Site {
     pub(crate) bmi2: bool,
     /// A run claims a lane at entry.
     pub(crate) claims: bool,
+    /// A run counts its rounds.
+    pub(crate) limits_rounds: bool,
 }
 
 /// Runs `passes` on operations of which none is dead, with what is live then; gives what is live afterwards, and whether accesses to
@@ -105,7 +107,8 @@ pub(crate) fn run(
     let selected = passes.has(Passes::DIAMONDS) && diamonds::select(ops);
     let straightened = passes.has(Passes::JUMPS) && jumps::straighten(ops);
     let leaders = blocks::leaders(ops, starts);
-    let promoted = passes.has(Passes::PROMOTE) && promote::promote(ops, starts, site.bmi2, site.claims);
+    let promoted = passes.has(Passes::PROMOTE)
+        && promote::promote(ops, starts, site.bmi2, site.claims || site.limits_rounds);
     let shortened = passes.has(Passes::ZERO_UPPER) && zero_upper::drop_extensions(ops, &leaders, starts);
     let gathered = passes.has(Passes::GATHER) && gather::gather(ops, &leaders);
     // Finding what is live costs most, so it is done again only for changes: most filters have none.

@@ -286,6 +286,11 @@ fn packet_type(link: &[u8]) -> u32 {
 }
 
 impl ContextMut<'_> {
+    /// The same once more.
+    pub(crate) fn reborrow(&mut self) -> ContextMut<'_> {
+        ContextMut { kind: self.kind, frame: self.frame }
+    }
+
     /// A program of `kind` finds what it expects here.
     pub fn fits(&self, kind: ProgramKind) -> bool {
         self.kind.map_or(kind.is_probe(), |own| own == kind)

@@ -32,7 +32,8 @@ pub struct Frame {
     pub is_return: u16,
     /// 1 at the first instruction of a function, where the word at the stack pointer is the return address.
     pub is_entry: u16,
-    /// Tail calls of the run; the code counts them by itself.
+    /// Tail calls of the run; the code counts them by itself. Of code with a limit of rounds, which makes none, the rounds that are
+    /// left.
     pub tail_calls: u32,
 }
 
@@ -43,6 +44,8 @@ pub const FRAME_SESSION_COOKIE: u32 = 240;
 pub const FRAME_IS_RETURN: u32 = 248;
 pub const FRAME_IS_ENTRY: u32 = 250;
 pub const FRAME_TAIL_CALLS: u32 = 252;
+/// In its place, where code has a limit of rounds.
+pub const FRAME_ROUNDS: u32 = FRAME_TAIL_CALLS;
 
 const _: () = assert!(
     std::mem::offset_of!(Frame, floats) == FRAME_FLOATS as usize

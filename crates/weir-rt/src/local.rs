@@ -100,6 +100,17 @@ impl LocalProgram {
         unsafe { weir_rt_call_program(self.entry(), context.frame) }
     }
 
+    /// The same of a program that was compiled with a limit of rounds, which is given with each run; with how many are left.
+    ///
+    /// # Panics
+    /// If the context is of another kind than the program.
+    pub fn run_limited<'c>(&self, context: impl Into<ContextMut<'c>>, rounds: u32) -> (u64, u32) {
+        let mut context: ContextMut<'c> = context.into();
+        context.frame.tail_calls = rounds;
+        let r0 = self.run(context.reborrow());
+        (r0, context.frame.tail_calls)
+    }
+
     /// The same with addresses of the caller's in the frame, as [`frame`](crate::context::frame) makes it.
     ///
     /// # Safety
@@ -193,6 +204,16 @@ pub fn possible_cpus() -> u32 {
         let online = || std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         last.map_or_else(online, |last| last + 1)
     })
+}
+
+/// The version of the kernel that runs, as `LINUX_KERNEL_VERSION` has it.
+pub fn kernel_version() -> Option<u32> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let numbers = release.split(|char: char| !char.is_ascii_digit()).map(str::parse);
+    let mut numbers = numbers.map_while(Result::<u32, _>::ok);
+    let (major, minor) = (numbers.next()?, numbers.next()?);
+    // The kernel counts no further (KERNEL_VERSION of linux/version.h).
+    Some(major << 16 | minor.min(255) << 8 | numbers.next().unwrap_or(0).min(255))
 }
 
 /// This process as the place of programs on the maps of a segment with this layout.

@@ -85,7 +85,7 @@ fn a_map_is_read_and_written_as_by_bpf() {
     map.delete(&[1, 0, 0, 0]).unwrap();
     assert_eq!(map.keys().count(), 0);
     assert!(matches!(map.next_record(), Err(Error::NoRing(name)) if name == "counts"));
-    assert!(matches!(object.map("count"), Err(Error::NoMap(_))));
+    assert!(matches!(object.map(".data.count"), Err(Error::NoMap(_))));
 }
 
 #[test]
@@ -258,4 +258,121 @@ fn maps_and_variables_are_changed_before_they_are_made() {
     assert!(wrong(|it| it.set_variable("other", &[1])).contains("no variable is named `other`"));
     assert!(wrong(|it| it.set_variable("scale", &[1, 2])).contains("2 bytes for `scale`, which has 1"));
     assert!(wrong(|it| it.set_max_entries("other", 1)).contains("no map is named `other`"));
+}
+
+/// A count in a map of what functions do: `outer` times `inner` in rounds of rounds, each element of a map once, and `may_goto` in a
+/// function that is called twice.
+const ROUNDS: &str = "map \"count\" array key 4 value 8 entries 1
+map \"few\" array key 4 value 8 entries 3
+map \"values\" percpu_array key 4 value 8 entries 1
+program \"nested\" probe
+r1 = 5; r2 = outer ll; r3 = 0; r4 = 0; call loop; exit
+outer: r1 = 3; r2 = inner ll; r3 = 0; r4 = 0; call loop; r0 = 0; exit
+inner: r1 = map[count][0] ll; r2 = *(u64 *)(r1 + 0); r2 += 1; *(u64 *)(r1 + 0) = r2; r0 = 0; exit
+program \"elements\" probe
+r1 = map[few] ll; r2 = each ll; r3 = 0; r4 = 0; call for_each_map_elem; exit
+each: r1 = map[count][0] ll; r2 = *(u64 *)(r1 + 0); r2 += 1; *(u64 *)(r1 + 0) = r2; r0 = 0; exit
+program \"may\" probe
+call f; r6 = r0; call f; r0 += r6; exit
+f: r0 = 0; here: may_goto out; if r0 >= 8 goto out; r0 += 1; goto here; out: exit
+program \"lanes\" probe
+r1 = 4; r2 = more ll; r3 = 0; r4 = 0; call loop; exit
+more: *(u32 *)(r10 - 4) = 0; r2 = r10; r2 += -4; r1 = map[values] ll; call map_lookup_elem; if r0 == 0 goto none
+r1 = *(u64 *)(r0 + 0); r1 *= 3; r1 += 1; *(u64 *)(r0 + 0) = r1; none: r0 = 0; exit
+program \"plain\" probe
+r0 = 0; here: r0 += 1; if r0 != 1000 goto here; exit
+";
+
+#[test]
+fn a_limit_of_rounds_ends_runs_and_leaves_shorter_ones_alone() {
+    let text =
+        ROUNDS.replace("; ", "\n").replace(": r", ":\nr").replace(": may", ":\nmay").replace(": *", ":\n*");
+    // Rounds that a run needs, and what the map counts then.
+    for (name, needed, answer, counted) in [
+        ("nested", 20, 5, 15),
+        ("elements", 4, 3, 3),
+        ("may", 18, 16, 0),
+        ("lanes", 4, 4, 0),
+        ("plain", 0, 1000, 0),
+    ] {
+        for engine in ENGINES {
+            let object = object(&text);
+            // As files have arrays of a single value.
+            let count = || object.map(".data.count").unwrap().lookup(&[0; 4]).unwrap()[0];
+            let load = |rounds: u32| object.load_limited(name, engine, 0, rounds).unwrap();
+            let answered = load(needed).run(&mut []);
+            assert_eq!(answered.as_ref().ok(), Some(&answer), "{name} {engine:?}: {answered:?}");
+            assert_eq!(count(), counted, "{name} {engine:?}");
+            let longest = load(weir_bpf::ROUNDS_MAX);
+            assert_eq!(longest.run(&mut []).unwrap(), answer, "{name} {engine:?}");
+            if needed > 0 {
+                for rounds in 0..needed {
+                    let before = count();
+                    let result = load(rounds).run(&mut []);
+                    assert!(
+                        matches!(result, Err(Error::Rounds(most)) if most == rounds),
+                        "{name} {engine:?} {rounds}"
+                    );
+                    assert!(count() - before <= counted, "{name} {engine:?} {rounds}");
+                }
+            }
+        }
+    }
+    let refused = object(&text).load_limited("may", Engine::Jit, 0, u32::MAX);
+    assert!(matches!(refused, Err(Error::RoundsLimit(_))));
+}
+
+/// Billions of rounds, of which a limit leaves some: seconds become milliseconds.
+#[test]
+fn a_limit_of_rounds_holds_for_loops_in_loops_that_would_take_for_ever() {
+    let text = "program \"p\" probe\nr1 = 8000000\nr2 = outer ll\nr3 = 0\nr4 = 0\ncall loop\nexit
+        outer:\nr1 = 8000000\nr2 = inner ll\nr3 = 0\nr4 = 0\ncall loop\nr0 = 0\nexit\ninner:\nr0 = 0\nexit\n";
+    for engine in ENGINES {
+        let limited = object(text).load_limited("p", engine, 0, 100_000).unwrap();
+        assert!(matches!(limited.run(&mut []), Err(Error::Rounds(100_000))), "{engine:?}");
+    }
+}
+
+const VERSIONED: &str = "#include \"bpf_helpers.h\"
+extern int LINUX_KERNEL_VERSION __attribute__((section(\".kconfig\")));
+extern int CONFIG_HZ __attribute__((section(\".kconfig\")));
+SEC(\"xdp\") int version(void *ctx)
+{
+	return LINUX_KERNEL_VERSION >= (3 << 16) ? 1 : *(volatile int *)0;
+}
+SEC(\"xdp\") int hertz(void *ctx)
+{
+	return CONFIG_HZ;
+}
+SEC(\"syscall\") int sums(unsigned char *ctx)
+{
+	return ctx[0] + ctx[3];
+}
+";
+
+/// What is compared with the kernel's version is decided before anything is followed: code for older kernels need not be one that
+/// weir can run.
+#[test]
+fn objects_know_the_kernels_version_and_syscall_programs_their_memory() {
+    let folder = testkit::paths::target().join("bpf-versions");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (source, file) = (folder.join("versions.c"), folder.join("versions.o"));
+    std::fs::write(&source, VERSIONED).unwrap();
+    if !testkit::bpf::compile(&source, &file) {
+        return;
+    }
+    let object = Object::open(&file).unwrap();
+    for engine in ENGINES {
+        assert_eq!(object.load("version", engine).unwrap().run(&mut [0; 64]).unwrap(), 1);
+        let sums = object.load_for("sums", engine, 4).unwrap();
+        assert_eq!(sums.run(&mut [40, 0, 0, 2]).unwrap(), 42);
+    }
+    let refused = object.load("hertz", Engine::Jit).unwrap_err().to_string();
+    assert!(refused.contains("`CONFIG_HZ` of the kernel's configuration"), "{refused}");
+    let refused = object.load_for("sums", Engine::Jit, 3).unwrap_err().to_string();
+    assert!(refused.contains("3 bytes of memory"), "{refused}");
+    let older = |version: u32| {
+        Object::open_with(&file, None, |it| it.set_variable("LINUX_KERNEL_VERSION", &version.to_le_bytes()))
+    };
+    assert!(older(2 << 16).unwrap().load("version", Engine::Jit).is_err());
 }

@@ -22,10 +22,10 @@ use crate::front::fused::Fused;
 use crate::front::lir::{AluOp, Base, Extend, IN_R9, IN_R10, IN_R12, Op, Operand, Reg, Size};
 use crate::limits::STACK_BYTES_MAX;
 
-/// `starts`: of functions, ascending. `claims`: the run holds its lane in r12. True if some place became a register.
-pub(crate) fn promote(ops: &mut [Op], starts: &[usize], bmi2: bool, claims: bool) -> bool {
+/// `starts`: of functions, ascending. `holds_run`: the run holds its lane in r12, or its rounds. True if some place became a register.
+pub(crate) fn promote(ops: &mut [Op], starts: &[usize], bmi2: bool, holds_run: bool) -> bool {
     let mut found = false;
-    let has_state = claims || ops.iter().any(|op| matches!(op, Op::MayGoto { .. }));
+    let has_state = holds_run || ops.iter().any(|op| matches!(op, Op::MayGoto { .. }));
     for (number, &start) in starts.iter().enumerate() {
         let end = starts.get(number + 1).copied().unwrap_or(ops.len());
         let free = free_registers(&ops[start..end], bmi2, has_state);

@@ -70,6 +70,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) repeat: Option<u64>,
 
+    /// End a run whose loops that only helpers or may_goto bound (bpf_loop, bpf_for_each_map_elem) go through more rounds than this, in all
+    #[arg(long, value_name = "N", conflicts_with = "unverified_checked")]
+    pub(crate) max_rounds: Option<u32>,
+
     /// Run it without verification, in the interpreter that checks every access, for 100 million instructions at most
     #[arg(long)]
     pub(crate) unverified_checked: bool,

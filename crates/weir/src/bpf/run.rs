@@ -32,7 +32,7 @@ const UNVERIFIED_STEPS_MAX: u64 = 100_000_000;
 pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
     runtime::print_to(show);
     let memory = args.mem_hex.as_deref().map(input::bytes).transpose()?;
-    let file = match (&args.program_hex, &args.file) {
+    let mut file = match (&args.program_hex, &args.file) {
         (Some(digits), _) => input::hex(digits, memory.as_ref().map_or(0, Vec::len))?,
         (None, Some(path)) => object::read(path, btf)?,
         // SANITY: clap requires one of them.
@@ -43,11 +43,19 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
         None => failure,
     };
     let index = choose(&file, args.program.as_deref()).map_err(of_file)?;
-    let kind = kind(&file, index).map_err(of_file)?;
+    let mut kind = kind(&file, index).map_err(of_file)?;
     let memory = memory.as_deref();
+    if kind == (ProgramKind::Memory { bytes: 0 }) {
+        // As much as there is.
+        kind = ProgramKind::Memory { bytes: memory.map_or(0, <[u8]>::len) as u32 };
+        file.object.programs[index].kind = kind;
+    }
     let engine = match (args.unverified_checked, args.engine) {
         (true, Some(Vm::Jit | Vm::Kernel)) => {
             return Err(refused("--unverified-checked is of the interpreter alone"));
+        }
+        (false, Some(Vm::Kernel)) if args.max_rounds.is_some() => {
+            return Err(refused("--max-rounds is of weir's own engines: the kernel has no such limit"));
         }
         (false, Some(Vm::Kernel)) => return in_kernel(args, &InKernel::load(&file, index, memory)?),
         (true, None | Some(Vm::Interp)) => None,
@@ -62,7 +70,11 @@ pub(super) fn run(args: &Run, btf: Option<&Path>) -> Result<ExitCode, Failure> {
             object.run_unverified(&name, given.context(), UNVERIFIED_STEPS_MAX).map_err(failure)
         });
     };
-    let program = object.load(&name, engine).map_err(failure).map_err(of_file)?;
+    let program = match args.max_rounds {
+        Some(rounds) => object.load_limited(&name, engine, 0, rounds),
+        None => object.load(&name, engine),
+    };
+    let program = program.map_err(failure).map_err(of_file)?;
     let mut given = Given::of(kind, memory)?;
     repeat(args, kind, || program.run_in(given.context()).map_err(failure))
 }

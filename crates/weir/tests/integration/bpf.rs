@@ -162,18 +162,18 @@ fn maps_that_hold_maps_are_filled() {
 /// A program of a context that weir does not have becomes none that it runs by way of text.
 #[test]
 fn refusals_survive_text() {
-    let source = "#include \"bpf_helpers.h\"\nSEC(\"sk_msg\") int f(void *ctx) { return 0; }";
+    let source = "#include \"bpf_helpers.h\"\nSEC(\"sk_skb\") int f(void *ctx) { return 0; }";
     let (source, object) = (file("other.c", source), folder().join("other.o"));
     if !bpf::compile(Path::new(&source), &object) {
         return;
     }
     let object = object.display().to_string();
-    refuses(&["run", &object], &["unsupported: programs of section `sk_msg`"]);
+    refuses(&["run", &object], &["unsupported: programs of section `sk_skb`"]);
     let text = prints(&["dis", &object]);
-    assert!(text.contains("program \"f\" unsupported \"sk_msg\"\n"), "{text}");
+    assert!(text.contains("program \"f\" unsupported \"sk_skb\"\n"), "{text}");
     let text = file("other.s", &text);
     for arguments in [&["run", &text][..], &["verify", &text], &["asm", &text, "-o", "/dev/null"]] {
-        refuses(arguments, &["other.s: line 2: unsupported: the program `f` is of section `sk_msg`"]);
+        refuses(arguments, &["other.s: line 2: unsupported: the program `f` is of section `sk_skb`"]);
     }
 }
 
@@ -278,7 +278,7 @@ fn sections_that_nobody_knows_are_refused() {
     for (section, wanted) in [
         ("xdp_prog", "no kind of program is called so"),
         ("socket1", "no kind of program is called so"),
-        ("sk_msg", "this version runs those of"),
+        ("sk_skb", "this version runs those of"),
     ] {
         let source =
             format!("#include \"bpf_helpers.h\"\nSEC(\"{section}\") int f(void *ctx) {{ return 0; }}\n");
@@ -346,6 +346,19 @@ fn memory_is_in_r1_and_its_length_in_r2() {
         refuses(&["run", "--engine", engine, "--program-hex", &beyond, "--mem-hex", "010203"], &["program"]);
     }
     refuses(&["run", "--mem-hex", "0", "--program-hex", FORTY_TWO], &["1 hexadecimal digits"]);
+    let rounds = file(
+        "rounds.s",
+        "program \"p\" memory 0\nr1 = 9\nr2 = f ll\nr3 = 0\nr4 = 0\ncall loop\nexit\nf:\nr0 = 0\nexit\n",
+    );
+    for engine in ["interp", "jit"] {
+        assert_eq!(prints(&["run", "--engine", engine, "--max-rounds", "9", &rounds]), "0x9\n");
+        refuses(&["run", "--engine", engine, "--max-rounds", "8", &rounds], &["more than the 8 rounds"]);
+    }
+    refuses(&["run", "--max-rounds", "4000000000", &rounds], &["at most 8388"]);
+    refuses(
+        &["run", "--engine", "kernel", "--max-rounds", "8", &rounds],
+        &["--max-rounds is of weir's own engines"],
+    );
 }
 
 /// As those do who test conformance: the program from standard input, memory as digits.

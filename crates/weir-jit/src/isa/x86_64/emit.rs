@@ -23,6 +23,7 @@
 use std::collections::BTreeMap;
 
 use weir_ebpf::{ProgramKind, context::memory};
+use weir_rt::executable::FRAME_ROUNDS;
 use weir_rt::executable::{FRAME_COOKIE, Symbol};
 use weir_rt::limits::MAY_GOTO_ROUNDS_MAX;
 use weir_verifier::Function;
@@ -108,7 +109,7 @@ impl Frame {
             stack += 8;
         }
         let red_zone = !calls && stack <= RED_ZONE_BYTES;
-        Frame { saved, used, stack, red_zone, claims, helper_bytes, callees }
+        Frame { saved, used, stack, red_zone, claims, limits: false, helper_bytes, callees }
     }
 
     /// Bytes that rsp is lowered by after the pushes.
@@ -211,9 +212,14 @@ impl<'a> Emitter<'a> {
         let claims = is_program && self.input.claims;
         // Each call of a function has rounds of its own, and gives its caller's back.
         let counts = ops.iter().any(|op| matches!(op, Op::MayGoto { .. }));
-        let keeps_run = claims || counts;
+        // Or all of a run have some together.
+        let (counts, limits) = match self.input.limits_rounds {
+            true => (false, is_program),
+            false => (counts, false),
+        };
+        let keeps_run = claims || counts || limits;
         let has_tries = self.input.maps.iter().any(|map| map.kind == weir_ebpf::MapKind::LpmTrie);
-        self.frame = Frame::new(ops, function.stack_bytes, keeps_run, claims, has_tries);
+        self.frame = Frame { limits, ..Frame::new(ops, function.stack_bytes, keeps_run, claims, has_tries) };
         self.epilogue = None;
         if let Some(entry) = self.callees.get(&function.start) {
             self.asm.bind(*entry);
@@ -349,6 +355,9 @@ impl<'a> Emitter<'a> {
         if is_program && self.input.claims {
             self.claim();
         }
+        if self.frame.limits {
+            self.rounds_of_run();
+        }
         match (counts, is_program) {
             (true, true) => self.rounds(),
             (true, false) => self.rounds_of_call(),
@@ -392,6 +401,10 @@ impl<'a> Emitter<'a> {
 
     /// The end of the function; of the run, if it is the program.
     fn leave(&mut self) {
+        if self.frame.limits {
+            let rounds = self.rounds_in_frame();
+            self.asm.op(encode::Op::Store, Width::W32, RUN, rounds);
+        }
         if self.frame.claims {
             self.release();
         }
@@ -587,6 +600,31 @@ impl<'a> Emitter<'a> {
             self.asm.op_imm(encode::Op::OrImm, Width::W64, RUN, rounds);
         } else {
             self.asm.mov_value(RUN, rounds as u64);
+        }
+    }
+
+    /// Of the whole run: what its frame says.
+    fn rounds_of_run(&mut self) {
+        let rounds = self.rounds_in_frame();
+        if self.input.claims {
+            self.asm.op(encode::Op::Load, Width::W32, Reg::R11, rounds);
+            // The two halves do not overlap.
+            self.asm.op(encode::Op::Lea, Width::W64, RUN, Mem::indexed(RUN, Reg::R11, 0, 0));
+        } else {
+            self.asm.op(encode::Op::Load, Width::W32, RUN, rounds);
+        }
+    }
+
+    fn rounds_in_frame(&self) -> Mem {
+        self.mem(At { base: Base::Context, offset: FRAME_ROUNDS as i32 })
+    }
+
+    /// Takes one more round, or goes to `over` where none is left.
+    pub(crate) fn round_of_run(&mut self, over: Label) {
+        if self.input.limits_rounds {
+            self.asm.op(encode::Op::Test, Width::W32, RUN, RUN);
+            self.asm.jump_if(Cond::Equal, over);
+            self.asm.op(encode::Op::Lea, Width::W64, RUN, Mem::base(RUN, -1));
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Input<'a> {
     pub(crate) origins: &'a [u32],
     /// A run claims a lane at entry.
     pub(crate) claims: bool,
+    /// A run has as many rounds of loops that only helpers and `may_goto` bound as its frame says.
+    pub(crate) limits_rounds: bool,
     /// Frames are zero when they begin.
     pub(crate) zeroes_frames: bool,
     /// Choose forms that change no flag.
@@ -73,6 +75,8 @@ pub(super) struct Frame {
     pub(super) red_zone: bool,
     /// It claims a lane, and gives it back.
     pub(super) claims: bool,
+    /// It takes the rounds of the run from its caller's frame, and leaves there what is left.
+    pub(super) limits: bool,
     /// Most bytes that a helper takes which it calls; 0: it calls none.
     pub(super) helper_bytes: u32,
     /// First slots of the functions it calls.

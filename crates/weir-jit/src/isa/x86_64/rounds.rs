@@ -71,6 +71,11 @@ impl Emitter<'_> {
         self.asm.op(encode::Op::Xor, Width::W32, first, first);
 
         self.asm.bind(again);
+        if self.input.limits_rounds {
+            // As many as were done.
+            self.asm.mov(Width::W64, answer, first);
+            self.round_of_run(over);
+        }
         self.store_word(first, INDEX);
         self.load_word(second, CONTEXT);
         self.call_back(callback);
@@ -94,6 +99,7 @@ impl Emitter<'_> {
         }
 
         self.asm.bind(again);
+        self.round_of_run(over);
         self.load_word(first, MAP);
         self.asm.op(encode::Op::Lea, Width::W64, second, slot(CURSOR));
         if self.input.claims {
