@@ -141,6 +141,7 @@ pub fn load(object: &Object) -> Result<Loaded, KernelError> {
         ProgramKind::CgroupSkb => Ok(ProgType::CgroupSkb),
         ProgramKind::CgroupSock => Ok(ProgType::CgroupSock),
         ProgramKind::SkMsg => Ok(ProgType::SkMsg),
+        ProgramKind::FlowDissector => Ok(ProgType::FlowDissector),
         ProgramKind::Tracing | ProgramKind::Memory { .. } => Err(KernelError::Kind { kind }),
     })
 }

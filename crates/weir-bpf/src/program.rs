@@ -128,10 +128,16 @@ impl Program {
         if size > LENT_BYTES_MAX as usize {
             return Err(Error::DataTooLarge(size));
         }
-        if kind == ProgramKind::CgroupSock {
+        // With more in the context than these bytes.
+        let with_more = match kind {
+            ProgramKind::CgroupSock => Some(Context::cgroup_sock as fn(&[u8]) -> Context),
+            ProgramKind::FlowDissector => Some(Context::flow_dissector as _),
+            _ => None,
+        };
+        if let Some(context) = with_more {
             // SAFETY: the caller's promise.
             let bytes = if size == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(data, size) } };
-            return self.run_in(&mut Context::cgroup_sock(bytes));
+            return self.run_in(&mut context(bytes));
         }
         let mut frame = context::frame(kind, data as u64, size);
         match &self.engine {

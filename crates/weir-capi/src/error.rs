@@ -14,6 +14,7 @@ pub(crate) const ENOMEM: c_int = 12;
 pub(crate) const EACCES: c_int = 13;
 pub(crate) const EINVAL: c_int = 22;
 pub(crate) const EFBIG: c_int = 27;
+pub(crate) const ETIME: c_int = 62;
 pub(crate) const EOPNOTSUPP: c_int = 95;
 
 #[derive(Debug)]
@@ -62,12 +63,18 @@ fn errno_of(error: &weir_bpf::Error) -> c_int {
         },
         Of::FileTooLarge { .. } | Of::Maps(_) | Of::DataTooLarge(_) => E2BIG,
         Of::NoProgram(_) | Of::NoMap(_) => ENOENT,
-        Of::OtherContext(_) | Of::Jit(_) | Of::Overwrites(_) => EOPNOTSUPP,
+        Of::OtherContext(_) | Of::Jit(_) | Of::Overwrites(_) | Of::LimitedTailCalls => EOPNOTSUPP,
+        Of::Rounds(_) => ETIME,
         Of::Rejected { kind: RejectionKind::Unsafe, .. } => EACCES,
         Of::Rejected { kind: RejectionKind::Unsupported, .. } => EOPNOTSUPP,
         Of::Rejected { kind: RejectionKind::TooBig, .. } => E2BIG,
         Of::Map(error) => error.errno(),
-        Of::Object(_) | Of::Types(_) | Of::RaggedInstructions(_) | Of::NoRing(_) | Of::Data(_) => EINVAL,
+        Of::Object(_)
+        | Of::Types(_)
+        | Of::RaggedInstructions(_)
+        | Of::NoRing(_)
+        | Of::Data(_)
+        | Of::RoundsLimit(_) => EINVAL,
         _ => EIO,
     }
 }

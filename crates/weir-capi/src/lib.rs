@@ -163,6 +163,22 @@ pub unsafe extern "C" fn weir_bpf_load(
 }
 
 /// # Safety
+/// As for [`weir_bpf_verify`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn weir_bpf_load_limited(
+    object: *const Object,
+    name: *const c_char,
+    engine: c_int,
+    memory_size: usize,
+    rounds: u32,
+) -> *mut Program {
+    // SAFETY: the caller's promise.
+    let (object, name) = unsafe { (reference(object), optional_text(name)) };
+    let loaded = |object: &Object| object.load_limited(name?, object::engine(engine)?, memory_size, rounds);
+    answer(object.and_then(loaded))
+}
+
+/// # Safety
 /// `program` is NULL or came from [`weir_bpf_load`], and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn weir_bpf_unload(program: *mut Program) {

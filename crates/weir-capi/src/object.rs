@@ -68,6 +68,17 @@ impl Object {
         Ok(self.object.load_for(name, engine, memory(memory_size)?)?)
     }
 
+    pub(crate) fn load_limited(
+        &self,
+        name: Option<&str>,
+        engine: Engine,
+        memory_size: usize,
+        rounds: u32,
+    ) -> Result<Program> {
+        let name = self.program_name(name)?;
+        Ok(self.object.load_limited(name, engine, memory(memory_size)?, rounds)?)
+    }
+
     fn program_name<'a>(&'a self, name: Option<&'a str>) -> Result<&'a str> {
         name.map_or_else(|| Ok(self.object.only_program()?), Ok)
     }

@@ -56,6 +56,8 @@ pub enum Meaning {
     Data,
     DataEnd,
     DataMeta,
+    /// The address of [`FLOW_KEYS_BYTES`] bytes, which stand where metadata would.
+    FlowKeys,
 }
 
 /// How wide an access to a field may be. All are aligned to their width.
@@ -223,6 +225,14 @@ pub const SK_MSG: &[Field] = &[
     number("size",             68, packet::FIELDS + 52, Widths::Whole),
 ];
 
+/// The fields of a `struct __sk_buff` that a flow dissector may use, and the bytes of `struct bpf_flow_keys`.
+pub const FLOW_DISSECTOR: &[Field] = &[
+    address("data", 76, packet::DATA, Meaning::Data),
+    address("data_end", 80, packet::DATA_END, Meaning::DataEnd),
+    Field { bytes: 8, ..address("flow_keys", 144, packet::DATA_META, Meaning::FlowKeys) },
+];
+pub const FLOW_KEYS_BYTES: u32 = 56;
+
 /// Five words for the program's own use.
 const CB: Field = Field { bytes: 20, ..writable(number("cb", 48, packet::FIELDS + 48, Widths::Any), 20) };
 
@@ -247,6 +257,7 @@ pub fn fields(kind: ProgramKind) -> &'static [Field] {
         ProgramKind::CgroupSkb => CGROUP_SKB,
         ProgramKind::CgroupSock => CGROUP_SOCK,
         ProgramKind::SkMsg => SK_MSG,
+        ProgramKind::FlowDissector => FLOW_DISSECTOR,
         ProgramKind::Probe
         | ProgramKind::Controller
         | ProgramKind::Tracepoint
@@ -269,7 +280,10 @@ pub fn field_named(kind: ProgramKind, name: &str) -> Option<&'static Field> {
 pub fn structure_bytes(kind: ProgramKind) -> u32 {
     match kind {
         ProgramKind::Xdp => XDP_BYTES,
-        ProgramKind::SocketFilter | ProgramKind::Classifier | ProgramKind::CgroupSkb => SK_BUFF_BYTES,
+        ProgramKind::SocketFilter
+        | ProgramKind::Classifier
+        | ProgramKind::CgroupSkb
+        | ProgramKind::FlowDissector => SK_BUFF_BYTES,
         ProgramKind::CgroupSock => SOCK_BYTES,
         ProgramKind::SkMsg => SK_MSG_BYTES,
         ProgramKind::Probe | ProgramKind::Controller => crate::isa::native::pt_regs::BYTES_WITH_FLOATS,
@@ -294,7 +308,7 @@ impl Field {
             _ if !fits || is_write && !self.writable => None,
             Meaning::Number if is_write => Some((self.at + inside, bytes.min(self.kept))),
             Meaning::Number => Some((self.at + inside, bytes)),
-            Meaning::Data | Meaning::DataEnd | Meaning::DataMeta => Some((self.at, 8)),
+            _ => Some((self.at, 8)),
         }
     }
 
@@ -311,7 +325,8 @@ mod tests {
 
     #[test]
     fn fields_have_places_of_their_own_inside_the_slots() {
-        let of_sk_buffs = [SOCKET, CLASSIFIER, CGROUP_SKB].map(|fields| (fields, SK_BUFF_BYTES));
+        let of_sk_buffs =
+            [SOCKET, CLASSIFIER, CGROUP_SKB, FLOW_DISSECTOR].map(|fields| (fields, SK_BUFF_BYTES));
         for (fields, bytes) in of_sk_buffs.into_iter().chain([
             (XDP, XDP_BYTES),
             (CGROUP_SOCK, SOCK_BYTES),

@@ -174,7 +174,7 @@ impl ObjectFile {
             ProgramKind::Classifier => "tc".to_owned(),
             ProgramKind::CgroupSkb => CGROUP_SKB[0].to_owned(),
             ProgramKind::CgroupSock => CGROUP_SOCK[0].to_owned(),
-            ProgramKind::SkMsg => "sk_msg".to_owned(),
+            ProgramKind::SkMsg | ProgramKind::FlowDissector => kind.name().to_owned(),
             ProgramKind::Tracing => TRACING[0].to_owned(),
             ProgramKind::Memory { bytes } => format!("{MEMORY_SECTION}{bytes}"),
         };
@@ -283,6 +283,7 @@ impl ObjectFile {
             "tc" | "tcx" | "classifier" | "action" => Some(ProgramKind::Classifier),
             "cgroup_skb" => Some(ProgramKind::CgroupSkb),
             "sk_msg" => Some(ProgramKind::SkMsg),
+            "flow_dissector" => Some(ProgramKind::FlowDissector),
             _ if CGROUP_SKB.contains(&section) => Some(ProgramKind::CgroupSkb),
             _ if CGROUP_SOCK.contains(&section) => Some(ProgramKind::CgroupSock),
             kind => PROBES.contains(&kind).then_some(ProgramKind::Probe),
@@ -322,7 +323,6 @@ const CGROUP_SOCK: &[&str] = &["cgroup/sock_create", "cgroup/sock_release", "cgr
 /// What libbpf's section names begin with, where r1 is nothing that weir has.
 const OTHER_CONTEXTS: &[&str] = &[
     "cgroup",
-    "flow_dissector",
     "freplace",
     "iter",
     "lirc_mode2",
@@ -361,6 +361,7 @@ mod tests {
             ("cgroup/sock", Some(ProgramKind::CgroupSock)),
             ("cgroup/post_bind4", None),
             ("sk_msg", Some(ProgramKind::SkMsg)),
+            ("flow_dissector", Some(ProgramKind::FlowDissector)),
             ("fentry/do_unlinkat", Some(ProgramKind::Tracing)),
             ("tp_btf/sched_switch", Some(ProgramKind::Tracing)),
             ("perf_event", Some(ProgramKind::Probe)),

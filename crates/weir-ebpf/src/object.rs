@@ -32,6 +32,9 @@ pub enum ProgramKind {
     CgroupSock,
     /// r1 is a `struct sk_msg_md *`; the message is read and written through its addresses (BPF_PROG_TYPE_SK_MSG).
     SkMsg,
+    /// r1 is a `struct __sk_buff *`; the packet is read through its addresses, and what is found in it is written to a
+    /// `struct bpf_flow_keys` (BPF_PROG_TYPE_FLOW_DISSECTOR).
+    FlowDissector,
     /// r1 points to `bytes` bytes that may be read and written, or is 0 if there are none; r2 is their number. The
     /// kernel has no such programs.
     Memory { bytes: u32 },
@@ -39,7 +42,7 @@ pub enum ProgramKind {
 
 impl ProgramKind {
     /// The words that begin a kind in assembly text, and are section names where libbpf has the kind.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 12] = [
         "probe",
         "controller",
         "tracepoint",
@@ -50,6 +53,7 @@ impl ProgramKind {
         "cgroup_skb",
         "cgroup_sock",
         "sk_msg",
+        "flow_dissector",
         "memory",
     ];
 
@@ -65,6 +69,7 @@ impl ProgramKind {
             ProgramKind::CgroupSkb => "cgroup_skb",
             ProgramKind::CgroupSock => "cgroup_sock",
             ProgramKind::SkMsg => "sk_msg",
+            ProgramKind::FlowDissector => "flow_dissector",
             ProgramKind::Memory { .. } => "memory",
         }
     }
@@ -77,7 +82,8 @@ impl ProgramKind {
 
     /// The context has fields, of a packet most often (see [`context`](crate::context)).
     pub fn is_packet(self) -> bool {
-        matches!(self, ProgramKind::Xdp | ProgramKind::SkMsg | ProgramKind::CgroupSock) || self.is_sk_buff()
+        use ProgramKind::{CgroupSock, FlowDissector, SkMsg, Xdp};
+        matches!(self, Xdp | SkMsg | CgroupSock | FlowDissector) || self.is_sk_buff()
     }
 
     /// The context is a `struct __sk_buff`, so that helpers of such are there.
@@ -97,7 +103,7 @@ impl ProgramKind {
 
     /// The packet is reached through addresses that the context holds.
     pub fn has_packet_addresses(self) -> bool {
-        self.writes_packets() || self == ProgramKind::CgroupSkb
+        self.writes_packets() || matches!(self, ProgramKind::CgroupSkb | ProgramKind::FlowDissector)
     }
 
     /// Through those addresses it is written, too.

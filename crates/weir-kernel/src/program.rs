@@ -32,6 +32,8 @@ pub enum ProgType {
     CgroupSock = 9,
     /// `BPF_PROG_TYPE_SK_MSG`.
     SkMsg = 16,
+    /// `BPF_PROG_TYPE_FLOW_DISSECTOR`.
+    FlowDissector = 22,
     /// `BPF_PROG_TYPE_RAW_TRACEPOINT`.
     RawTracepoint = 17,
     /// `BPF_PROG_TYPE_TRACING`.

@@ -73,6 +73,19 @@ impl Context {
         context
     }
 
+    /// A packet for flow dissectors, Ethernet header first, as the kernel gives it in tests: keys say where the network header is, and
+    /// its protocol.
+    pub fn flow_dissector(bytes: &[u8]) -> Context {
+        let mut keys = [0; context::FLOW_KEYS_BYTES as usize];
+        let link = bytes.len().min(ETHERNET_BYTES) as u16;
+        keys[..2].copy_from_slice(&link.to_ne_bytes());
+        keys[2..4].copy_from_slice(&link.to_ne_bytes());
+        keys[10..12].copy_from_slice(bytes.get(12..14).unwrap_or(&[0, 0]));
+        let mut context = Context::lend(ProgramKind::FlowDissector, &keys, bytes);
+        context.set_packet(keys.len());
+        context
+    }
+
     /// A socket of a control group's programs, of which `bytes` are the first of its `struct bpf_sock`; what is beyond them is 0.
     pub fn cgroup_sock(bytes: &[u8]) -> Context {
         let mut context = Context::lend(ProgramKind::CgroupSock, &[], &[]);
@@ -117,6 +130,7 @@ impl Context {
                 context
             }
             ProgramKind::SkMsg => return Some(Context::sk_msg(bytes)),
+            ProgramKind::FlowDissector => return Some(Context::flow_dissector(bytes)),
             ProgramKind::CgroupSock => return Some(Context::cgroup_sock(bytes)),
             _ => return None,
         };

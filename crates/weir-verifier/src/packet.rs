@@ -7,7 +7,7 @@
 //! Deliberately not here: helpers that move a packet's ends.
 
 use weir_ebpf::ProgramKind;
-use weir_ebpf::context::{Field, Meaning, fields, packet};
+use weir_ebpf::context::{FLOW_KEYS_BYTES, Field, Meaning, fields, packet};
 use weir_ebpf::insn::jmp;
 
 use crate::explore::{Path, Walk};
@@ -116,6 +116,7 @@ pub(crate) fn loaded(meaning: Meaning, bytes: u32) -> Value {
         Meaning::Data => start(false),
         Meaning::DataMeta => start(true),
         Meaning::DataEnd => Value::PacketEnd,
+        Meaning::FlowKeys => Value::Memory { size: FLOW_KEYS_BYTES, offset: Scalar::constant(0) },
     }
 }
 

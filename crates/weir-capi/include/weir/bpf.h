@@ -89,11 +89,20 @@ int weir_bpf_verify(const struct weir_bpf_object *object, const char *name, size
 /* Verifies it and makes it ready. */
 struct weir_bpf_program *weir_bpf_load(const struct weir_bpf_object *object, const char *name,
 				       enum weir_bpf_engine engine, size_t memory_size);
+/* The same with a limit of how long a run may take: `rounds` (at most 8388607) of all its loops that only helpers (bpf_loop,
+ * bpf_for_each_map_elem) or may_goto bound, those inside others with them. Where there are no more each such loop ends, and
+ * the run is -ETIME; what it did until then stays done. -EOPNOTSUPP of a program that makes tail calls. */
+struct weir_bpf_program *weir_bpf_load_limited(const struct weir_bpf_object *object, const char *name,
+					       enum weir_bpf_engine engine, size_t memory_size, uint32_t rounds);
 void weir_bpf_unload(struct weir_bpf_program *program);
 
 /* Runs it on `size` bytes at `data`, and puts r0 into *result (which may be NULL). What `data` is depends on the
  * program's section:
- *   xdp, tc, socket  the packet; programs of the former two may change it. For tc the whole packet was captured
+ *   xdp, tc, socket, cgroup_skb
+ *                    the packet; programs of the former two may change it. For tc the whole packet was captured
+ *   sk_msg           the message, which programs may change
+ *   cgroup/sock      the first bytes of a struct bpf_sock, which is read
+ *   syscall          the memory, as with instructions
  *   uprobe, kprobe   a struct pt_regs of 168 bytes, or 232 with 8 floating-point arguments behind it, or NULL for
  *                    zeros; it is read
  *   (instructions)   the memory: as many bytes as it was verified for, aligned to 8

@@ -47,6 +47,30 @@ fn bare_instructions_run_on_memory_of_the_size_they_were_verified_for() {
     }
 }
 
+#[test]
+fn a_limit_of_rounds_ends_runs() {
+    let text = "program \"p\" probe\nr1 = 9\nr2 = f ll\nr3 = 0\nr4 = 0\ncall loop\nexit\nf:\nr0 = 0\nexit\n";
+    let file = elf::write(&ObjectFile::of(asm::parse(text).unwrap())).unwrap();
+    for engine in [0, 1, 2] {
+        let mut result = 0;
+        // SAFETY: as above.
+        unsafe {
+            let object = weir_bpf_open(file.as_ptr().cast(), file.len(), null());
+            let enough = weir_bpf_load_limited(object, null(), engine, 0, 9);
+            assert!(!enough.is_null(), "{}", error());
+            assert_eq!((weir_bpf_run(enough, null_mut(), 0, &mut result), result), (0, 9));
+            let fewer = weir_bpf_load_limited(object, null(), engine, 0, 8);
+            assert_eq!(weir_bpf_run(fewer, null_mut(), 0, &mut result), -62);
+            assert!(error().contains("more than the 8 rounds"), "{}", error());
+            assert!(weir_bpf_load_limited(object, null(), engine, 0, u32::MAX).is_null());
+            assert!(error().contains("at most 8388607"), "{}", error());
+            weir_bpf_unload(enough);
+            weir_bpf_unload(fewer);
+            weir_bpf_close(object);
+        }
+    }
+}
+
 /// `len`, `wire_len` and what lies between the addresses, added up; the first byte becomes 9.
 #[test]
 fn classifiers_get_the_whole_packet() {
@@ -207,8 +231,8 @@ fn what_is_wrong_with_a_file_is_said_with_its_name() {
 fn programs_of_other_contexts_are_not_run() {
     let folder = paths::target().join("capi");
     std::fs::create_dir_all(&folder).unwrap();
-    let (source, object) = (folder.join("sk_msg.c"), folder.join("sk_msg.o"));
-    std::fs::write(&source, "#include \"bpf_helpers.h\"\nSEC(\"sk_msg/f\") int f(void *ctx) { return 0; }\n")
+    let (source, object) = (folder.join("sk_skb.c"), folder.join("sk_skb.o"));
+    std::fs::write(&source, "#include \"bpf_helpers.h\"\nSEC(\"sk_skb/f\") int f(void *ctx) { return 0; }\n")
         .unwrap();
     if !bpf::compile(&source, &object) {
         return;
@@ -218,7 +242,7 @@ fn programs_of_other_contexts_are_not_run() {
         let object = weir_bpf_open_file(text(object.to_str().unwrap()).as_ptr(), null());
         assert!(!object.is_null(), "{}", error());
         assert_eq!(weir_bpf_verify(object, null(), 0), -95);
-        assert!(error().contains("programs of section `sk_msg/f`"), "{}", error());
+        assert!(error().contains("programs of section `sk_skb/f`"), "{}", error());
         assert!(weir_bpf_load(object, null(), 1, 0).is_null());
         weir_bpf_close(object);
     }

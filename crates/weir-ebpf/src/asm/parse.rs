@@ -147,6 +147,7 @@ impl Reader {
             "cgroup_skb" => ProgramKind::CgroupSkb,
             "cgroup_sock" => ProgramKind::CgroupSock,
             "sk_msg" => ProgramKind::SkMsg,
+            "flow_dissector" => ProgramKind::FlowDissector,
             "memory" => {
                 let bytes = line.unsigned("the memory's bytes")?;
                 let bytes = u32::try_from(bytes).map_err(|_| format!("memory of {bytes} bytes"))?;

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use object::Endianness;
-use object::elf::{EM_BPF, ET_REL, FileHeader64, SHF_ALLOC, SHF_EXECINSTR, SHN_COMMON, SHN_UNDEF, STT_FUNC};
+use object::elf::{
+    EM_BPF, ET_REL, FileHeader64, SHF_ALLOC, SHF_EXECINSTR, SHN_COMMON, SHN_UNDEF, STT_FUNC, STT_NOTYPE,
+};
 use object::read::elf::{ElfFile64, FileHeader as _, SectionHeader as _, Sym as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, RelocationFlags, RelocationTarget};
 
@@ -288,10 +290,40 @@ impl<'data> Sections<'data> {
                 is_local: found.is_local(),
             });
         }
+        self.read_functions_without_type(file);
         for code in self.code.values_mut() {
             code.functions.sort_by_key(|function| function.start);
         }
         Ok(())
+    }
+
+    /// Functions by names alone, as assemblers and older compilers leave them: where no symbol of a section is a function, each
+    /// that is global and of no type begins one, which goes to the next or to the end.
+    fn read_functions_without_type(&mut self, file: &File<'data>) {
+        let mut starts: BTreeMap<SectionIndex, Vec<(u64, String)>> = BTreeMap::new();
+        let untyped = file.symbols().filter(|symbol| symbol.elf_symbol().st_type() == STT_NOTYPE);
+        for found in untyped.filter(|symbol| !symbol.is_local()) {
+            let Some(symbol) = self.symbols.get(found.index().0) else { continue };
+            let Place::Section(index) = symbol.place else { continue };
+            let is_bare = self.code.get(&index).is_some_and(|code| code.functions.is_empty());
+            if is_bare && !symbol.name.is_empty() && symbol.offset.is_multiple_of(8) {
+                starts.entry(index).or_default().push((symbol.offset / 8, symbol.name.clone()));
+            }
+        }
+        for (index, mut starts) in starts {
+            let Some(code) = self.code.get_mut(&index) else { continue };
+            starts.sort();
+            starts.dedup_by_key(|start| start.0);
+            let all = code.insns.len();
+            let ends = starts.iter().skip(1).map(|next| next.0 as usize).chain([all]);
+            for ((start, name), end) in starts.iter().zip(ends) {
+                let (start, end) = (*start as usize, end.min(all));
+                if start < end {
+                    let count = end - start;
+                    code.functions.push(Function { name: name.clone(), start, count, is_local: false });
+                }
+            }
+        }
     }
 }
 

@@ -331,3 +331,34 @@ fn compare(name: &str, insns: &[Insn], text: &str) -> usize {
     }
     compared
 }
+
+/// Assemblers, and compilers of older kinds, give functions no type: names of sections of code are functions then.
+#[test]
+fn names_without_a_type_are_functions_where_nothing_else_is() {
+    let text = "program \"first\" xdp\nr0 = 1\nexit\nprogram \"second\" xdp\nr0 = 2\nr0 += 3\nexit\n";
+    let typed = elf::write(&ObjectFile::of(asm::parse(text).unwrap())).unwrap();
+    let mut bare = typed.clone();
+    let number = |bytes: &[u8], at: usize, count: usize| {
+        bytes[at..at + count].iter().rev().fold(0usize, |number, byte| number << 8 | usize::from(*byte))
+    };
+    const SYMBOL_BYTES: usize = 24;
+    const SYMTAB: usize = 2;
+    const FUNCTION: u8 = 2;
+    let (table, count) = (number(&bare, 40, 8), number(&bare, 60, 2));
+    let symbols =
+        (0..count).map(|index| table + 64 * index).find(|header| number(&bare, header + 4, 4) == SYMTAB);
+    let header = symbols.expect("a table of symbols");
+    let (start, bytes) = (number(&bare, header + 24, 8), number(&bare, header + 32, 8));
+    let mut changed = 0;
+    for symbol in (start..start + bytes).step_by(SYMBOL_BYTES) {
+        if bare[symbol + 4] & 0xf == FUNCTION {
+            bare[symbol + 4] &= 0xf0;
+            // Nor has it a size.
+            bare[symbol + 16..symbol + 24].fill(0);
+            changed += 1;
+        }
+    }
+    assert_eq!(changed, 2);
+    let [typed, bare] = [typed, bare].map(|bytes| elf::read(&bytes).unwrap().object.programs);
+    assert_eq!(bare, typed);
+}

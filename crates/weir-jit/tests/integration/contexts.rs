@@ -155,6 +155,17 @@ fn sockets_and_messages_have_their_fields() {
     }
 }
 
+#[test]
+fn flow_dissectors_leave_what_they_find_in_their_keys() {
+    let mut bytes = [0u8; 40];
+    (bytes[12], bytes[13], bytes[23]) = (8, 0, 17);
+    let text = "r7 = *(u32 *)(r1 + 76); r8 = *(u32 *)(r1 + 80); r9 = *(u64 *)(r1 + 144); r0 = 2; r2 = r7; r2 += 24; if r2 > r8 goto +6
+        r2 = *(u8 *)(r7 + 23); *(u8 *)(r9 + 9) = r2; r0 = *(u16 *)(r9 + 0); r2 = *(u8 *)(r9 + 10); r0 <<= 8; r0 |= r2; exit";
+    let (r0, after) = run("flow_dissector", text, &|| Context::flow_dissector(&bytes));
+    assert_eq!((r0, after.bytes()), (14 << 8 | 8, bytes.to_vec()));
+    assert_eq!(after.bytes_before(56)[9], 17);
+}
+
 const TARGETS: &str = "map @devices devmap key 4 value 4 entries 4
     map @hashed devmap_hash key 4 value 8 entries 4
     map @cpus cpumap key 4 value 4 entries 2

@@ -7,8 +7,9 @@ use crate::worlds;
 use std::time::Duration;
 
 use lent::{
-    CGROUP_SKB, CGROUP_SOCK, MEMORY, NOT_CGROUP_SKB, NOT_CGROUP_SOCK, NOT_CLASSIFIER_HERE, NOT_MEMORY,
-    NOT_SK_MSG, NOT_SOCKET, NOT_SOCKET_HERE, NOT_XDP, NOT_XDP_HERE, SK_MSG, SOCKET, XDP, XDP_HERE, object,
+    CGROUP_SKB, CGROUP_SOCK, FLOW_DISSECTOR, MEMORY, NOT_CGROUP_SKB, NOT_CGROUP_SOCK, NOT_CLASSIFIER_HERE,
+    NOT_FLOW_DISSECTOR, NOT_MEMORY, NOT_SK_MSG, NOT_SOCKET, NOT_SOCKET_HERE, NOT_XDP, NOT_XDP_HERE, SK_MSG,
+    SOCKET, XDP, XDP_HERE, object,
 };
 use testkit::random::{Cases, Daily};
 use weir_ebpf::{Insn, Object, ProgramKind, asm};
@@ -50,6 +51,7 @@ fn programs_that_keep_inside_what_they_were_lent() {
     accepts("cgroup_skb", CGROUP_SKB);
     accepts("cgroup_sock", CGROUP_SOCK);
     accepts("sk_msg", SK_MSG);
+    accepts("flow_dissector", FLOW_DISSECTOR);
     accepts("memory 16", MEMORY);
 }
 
@@ -61,6 +63,7 @@ fn programs_that_may_leave_what_they_were_lent() {
     refuses("cgroup_skb", NOT_CGROUP_SKB);
     refuses("cgroup_sock", NOT_CGROUP_SOCK);
     refuses("sk_msg", NOT_SK_MSG);
+    refuses("flow_dissector", NOT_FLOW_DISSECTOR);
     refuses("socket", NOT_SOCKET_HERE);
     refuses("classifier", &lent::not_classifiers());
     refuses("classifier", NOT_CLASSIFIER_HERE);
@@ -132,6 +135,7 @@ fn the_kernel_judges_programs_of_packets_alike() {
     CGROUP_SKB.iter().for_each(|(before, text)| accepted("cgroup_skb", before, text));
     CGROUP_SOCK.iter().for_each(|(before, text)| accepted("cgroup_sock", before, text));
     SK_MSG.iter().for_each(|(before, text)| accepted("sk_msg", before, text));
+    FLOW_DISSECTOR.iter().for_each(|(before, text)| accepted("flow_dissector", before, text));
     lent::classifiers().iter().for_each(|(before, text)| accepted("classifier", before, text));
     let mut refused = |kind: &str, before: &str, text: &str| {
         if testkit::kernel::load(&object(kind, before, text)).is_ok() {
@@ -142,6 +146,7 @@ fn the_kernel_judges_programs_of_packets_alike() {
     NOT_CGROUP_SKB.iter().for_each(|(before, text, _)| refused("cgroup_skb", before, text));
     NOT_CGROUP_SOCK.iter().for_each(|(before, text, _)| refused("cgroup_sock", before, text));
     NOT_SK_MSG.iter().for_each(|(before, text, _)| refused("sk_msg", before, text));
+    NOT_FLOW_DISSECTOR.iter().for_each(|(before, text, _)| refused("flow_dissector", before, text));
     NOT_SOCKET.iter().for_each(|(before, text, _)| refused("socket", before, text));
     lent::not_classifiers().iter().for_each(|(before, text, _)| refused("classifier", before, text));
     assert!(differ.is_empty(), "{} differ\n{}", differ.len(), differ.join("\n"));
@@ -161,6 +166,7 @@ fn the_kernel_judges_accesses_to_fields_alike() {
         ("cgroup_skb", 200),
         ("cgroup_sock", 88),
         ("sk_msg", 72),
+        ("flow_dissector", 200),
     ] {
         let offsets = (0..bytes).flat_map(|offset| [8, 16, 32, 64].map(|bits| (offset, bits)));
         for (offset, bits) in offsets.filter(|(offset, bits)| (*offset, *bits) != (168, 64)) {

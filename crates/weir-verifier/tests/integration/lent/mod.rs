@@ -404,6 +404,23 @@ pub(crate) const SK_MSG: &[(&str, &str)] = &[
     ),
     ("", "r0 = *(u32 *)(r1 + 68); r2 = *(u32 *)(r1 + 16); r0 += r2; exit"),
 ];
+pub(crate) const FLOW_DISSECTOR: &[(&str, &str)] = &[
+    (
+        OF_SK_BUFF,
+        "r9 = *(u64 *)(r1 + 144); r0 = 0; r2 = r7; r2 += 24; if r2 > r8 goto +2; r0 = *(u8 *)(r7 + 23); *(u8 *)(r9 + 9) = r0; r0 = 0; exit",
+    ),
+    ("", "r9 = *(u64 *)(r1 + 144); r2 = *(u16 *)(r9 + 0); *(u32 *)(r9 + 52) = r2; r0 = 0; exit"),
+];
+pub(crate) const NOT_FLOW_DISSECTOR: &[(&str, &str, &str)] = &[
+    (
+        OF_SK_BUFF,
+        "r0 = 0; r2 = r7; r2 += 24; if r2 > r8 goto +1; *(u8 *)(r7 + 0) = 1; exit",
+        "only read packets",
+    ),
+    ("", "r9 = *(u64 *)(r1 + 144); *(u32 *)(r9 + 56) = 0; r0 = 0; exit", "inside"),
+    ("", "r9 = *(u32 *)(r1 + 144); r0 = 0; exit", ""),
+    ("", "r2 = *(u32 *)(r1 + 0); r0 = 0; exit", "no field"),
+];
 pub(crate) const NOT_SK_MSG: &[(&str, &str, &str)] = &[
     (
         "r7 = *(u64 *)(r1 + 0); r8 = *(u64 *)(r1 + 8)",
