@@ -57,6 +57,8 @@ pub enum Arg {
     MemRead,
     /// Writable memory whose size is the next argument; it need not be initialised.
     MemWrite,
+    /// Both: it is initialised before, and holds something else afterwards.
+    MemUpdate,
     /// As `MemWrite`, but of what it held, all behind the first byte may stay.
     StringWrite,
     /// As `MemRead`, but it may hold pointers, which the helper reads through safely.
@@ -160,7 +162,7 @@ macro_rules! helper_table {
             (XDP_ADJUST_TAIL, 65, "xdp_adjust_tail", [Context, Scalar], Status, NONE, weir_not_here)
             (GET_STACK, 67, "get_stack", [Context, MemWrite, SizeOrZero, Scalar], Length, READS, weir_get_stack)
             (SKB_LOAD_BYTES_RELATIVE, 68, "skb_load_bytes_relative", [Context, Scalar, MemWrite, Size, Scalar], Status, NONE, weir_skb_load_bytes_relative)
-            (FIB_LOOKUP, 69, "fib_lookup", [Context, MemRead, Size, Scalar], Status, NONE, weir_not_here)
+            (FIB_LOOKUP, 69, "fib_lookup", [Context, MemUpdate, Size, Scalar], Status, NONE, weir_not_here)
             (GET_CURRENT_CGROUP_ID, 80, "get_current_cgroup_id", [], Scalar, NONE, weir_get_current_cgroup_id)
             (MAP_PUSH_ELEM, 87, "map_push_elem", [QueueMap, MapValue, Scalar], Status, NONE, weir_map_push_elem)
             (MAP_POP_ELEM, 88, "map_pop_elem", [QueueMap, MapValueOut], Status, NONE, weir_map_pop_elem)

@@ -569,7 +569,7 @@ impl<'a> Space<'a> {
                 Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?)
             }
             Arg::MapValueOut => self.buffer(value, map_before().value_bytes.into())?,
-            Arg::MemWrite | Arg::StringWrite => self.buffer(value, registers[number + 1])?,
+            Arg::MemWrite | Arg::MemUpdate | Arg::StringWrite => self.buffer(value, registers[number + 1])?,
             Arg::MemRead | Arg::Words => Value::Bytes(self.read_bytes(value, registers[number + 1])?),
             Arg::ConstString => {
                 let bytes = self.rest_of_value(value).ok_or_else(|| wrong("inside a value of an array"))?;

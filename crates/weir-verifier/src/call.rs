@@ -220,7 +220,7 @@ impl<'a> Walk<'a> {
                 found.writes = Some((value, bytes, bytes));
                 self.helper_writes(&mut path.clone(), value, bytes, bytes)
             }
-            Arg::MemRead | Arg::Words | Arg::MemWrite | Arg::StringWrite => {
+            Arg::MemRead | Arg::Words | Arg::MemWrite | Arg::MemUpdate | Arg::StringWrite => {
                 found.memory = Some((value, arg));
                 Ok(())
             }
@@ -276,6 +276,9 @@ impl<'a> Walk<'a> {
             message: format!("for the memory in r{}, {}", register - 1, refusal.message),
             ..refusal
         };
+        if access == Arg::MemUpdate {
+            self.helper_reads(path, pointer, most).map_err(naming)?;
+        }
         match access {
             Arg::MemRead => self.helper_reads(path, pointer, most).map_err(naming),
             Arg::Words => self.helper_reads_words(path, pointer, most).map_err(naming),

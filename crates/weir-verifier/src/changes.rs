@@ -384,6 +384,10 @@ impl Round<'_> {
             bound: Bound::Constant(0),
         };
         let of_sum = |[one, other]: [u8; 2], narrow: bool, kept: Option<Bound>| {
+            // What is kept of the sum is the same in all rounds.
+            if matches!(kept, Some(Bound::Place(place)) if !is_still(place)) {
+                return None;
+            }
             [(one, other), (other, one)].into_iter().find_map(|(of, with)| {
                 let Change::Stepped { of: counter, by, .. } = back[usize::from(of)] else { return None };
                 let same = (counter != of).then_some(of);

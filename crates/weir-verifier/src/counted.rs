@@ -223,6 +223,12 @@ impl Walk<'_> {
         let (depth, numbers) = (path.state.depth(), self.numbers.at(path.at));
         let live = counting.live(path.at);
         let entry = &mut counting.entries[number as usize];
+        // What rounds move is not compared; but it must still be what was moved: a helper may take a pointer away.
+        let places = (0..PLACES as u8).filter(|place| entry.moved & frame_place(*place) != 0);
+        let mut pairs = places.map(|place| (value_at(&entry.head, place), value_at(&path.state, place)));
+        if !pairs.all(|(head, back)| is_alike(head, back)) {
+            return too_big("what a loop moves is something else when a round ends");
+        }
         let compared = |frame: usize| if frame == depth { live & !entry.moved } else { WHOLE_FRAME };
         if !covers(&entry.head, &path.state, compared, numbers, |_| WHOLE_FRAME) {
             entry.widened += 1;
@@ -296,6 +302,17 @@ impl AtEntry for State {
         };
         let link = |place: u8| self.links.of(self.depth(), spot(place));
         link(one).is_some_and(|one| link(other).is_some_and(|other| other == one))
+    }
+}
+
+/// Both are numbers, or pointers into one object, or packet.
+fn is_alike(one: Value, other: Value) -> bool {
+    let stack = |value: Value| StackSpan::of(value).map(|span| span.frame);
+    match (one, other) {
+        (Value::Scalar(_), Value::Scalar(_)) => true,
+        (Value::Packet(one), Value::Packet(other)) => one.is_meta == other.is_meta,
+        _ if stack(one).is_some() => stack(one) == stack(other),
+        _ => other.distance().is_some_and(|distance| one.distance().is_some() && one.with(distance) == other),
     }
 }
 

@@ -172,7 +172,7 @@ impl Context<'_> {
                 }
                 (Arg::MapKey, Some(map)) => Some(map.key_bytes),
                 (Arg::MapValue, Some(map)) => Some(map.value_bytes),
-                (Arg::MemRead, _) => state.get(number + 2).and_then(|size| match size {
+                (Arg::MemRead | Arg::MemUpdate, _) => state.get(number + 2).and_then(|size| match size {
                     Value::Const(size) => u32::try_from(*size).ok(),
                     _ => None,
                 }),

@@ -105,6 +105,12 @@ fn what_a_later_round_does_wrong_is_refused() {
           here: r2 = r7; r2 += r3; *(u8 *)(r2 + 0) = 1; r1 += r6; w2 = w6; w2 += w3; r2 &= r5; r3 += 60; if r2 == 0 goto here; exit",
             "inside",
         ),
+        // The bits that are compared are others in the second round.
+        (
+            "r1 = 0; r2 = 1; r3 = -64; here: r4 = r1; r4 += r2; r4 &= r3; r3 = 0; r5 = r7; r5 += r1; *(u8 *)(r5 + 0) = 1; r1 += r2
+             if r4 == 0 goto here; exit",
+            "",
+        ),
         // Held in the first round alone.
         (
             "r1 = 0; r8 = r7; here: *(u8 *)(r8 + 0) = 1; r8 = r6; r1 += 1; if r1 != 9 goto here; exit",

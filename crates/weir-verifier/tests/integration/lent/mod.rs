@@ -80,6 +80,12 @@ pub(crate) const XDP_HERE: &[(&str, &str)] =
 
 /// XDP programs that are refused, with a part of the message; the kernel refuses them too.
 pub(crate) const NOT_XDP: &[(&str, &str, &str)] = &[
+    // A pointer that a loop moves, into a packet that the loop moves; what routes write to memory.
+    ("r9 = r1; r6 = *(u32 *)(r9 + 0); r7 = 0", "here: r8 = *(u32 *)(r9 + 4); r3 = r6; r3 += 8; if r3 > r8 goto out; r0 = *(u32 *)(r6 + 0); r6 += 4
+        r1 = r9; r2 = 64; call xdp_adjust_head; r7 += 1; if r7 < 10 goto here; out: r0 = 2; exit", "r6 is read"),
+    ("r6 = r1; *(u64 *)(r10 - 8) = 0; *(u64 *)(r10 - 16) = 0; *(u64 *)(r10 - 24) = 0; *(u64 *)(r10 - 32) = 0; *(u64 *)(r10 - 40) = 0
+        *(u64 *)(r10 - 48) = 0; *(u64 *)(r10 - 56) = 0; *(u64 *)(r10 - 64) = 0; r7 = map[@array][0] ll",
+        "r1 = r6; r2 = r10; r2 += -64; r3 = 64; r4 = 0; call fib_lookup; r1 = *(u32 *)(r10 - 56); r7 += r1; r0 = *(u8 *)(r7 + 0); exit", ""),
     // A packet that was moved, of which the stack has an address too; elements that stand for devices; maps of other kinds.
     (
         "r6 = r1; r7 = *(u32 *)(r1 + 0); r8 = *(u32 *)(r1 + 4); r0 = 1; r2 = r7; r2 += 14; if r2 <= r8 goto +1; exit",
