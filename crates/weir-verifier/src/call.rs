@@ -394,8 +394,9 @@ impl<'a> Walk<'a> {
         } else if id == kfunc::DECLARED_COPY {
             self.declared_copy(path)?;
         }
-        path.state.registers[..6].fill(Value::Uninit);
-        path.written.add(path.state.depth(), register_places(0, 5));
+        for register in 0..=5 {
+            write(path, register, Value::Uninit);
+        }
         let result = match id {
             kfunc::SESSION_COOKIE => {
                 Value::Memory { size: kfunc::SESSION_COOKIE_BYTES, offset: Scalar::constant(0) }

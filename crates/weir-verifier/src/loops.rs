@@ -16,6 +16,7 @@
 //! without passing the head. All jumps back to one head are one loop. Every cycle of a function lies in the loop of one
 //! of its instructions, which is what makes counting each loop's rounds enough to count all steps.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use weir_ebpf::kfunc;
@@ -37,6 +38,8 @@ pub(crate) struct Loops {
     live: Vec<u16>,
     /// By instruction of a function: later ones are higher, but for jumps back.
     order: Vec<u32>,
+    /// By instruction: it is in a loop that is followed round by round.
+    by_rounds: Vec<bool>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,7 +78,13 @@ impl Loops {
         }
         heads.sort_unstable();
         let earlier = Earlier::new(ops);
-        let mut loops = Loops { loops: Vec::new(), headed: vec![None; ops.len()], live: Vec::new(), order };
+        let mut loops = Loops {
+            loops: Vec::new(),
+            headed: vec![None; ops.len()],
+            live: Vec::new(),
+            order,
+            by_rounds: Vec::new(),
+        };
         let mut work = WORK_PER_INSN * ops.len();
         let mut marks = vec![u32::MAX; ops.len()];
         for jumps in heads.chunk_by(|one, other| one.0 == other.0) {
@@ -86,7 +95,8 @@ impl Loops {
             loops.headed[head] = Some(loops.loops.len() as u32);
             loops.loops.push(Loop { body, is_counted: !tests.is_empty(), changes, tests });
         }
-        loops.live = live(&flow);
+        loops.live = live(&flow, &earlier);
+        loops.mark_rounds(ops.len());
         loops.loops.iter().any(|one| one.is_counted).then_some(loops)
     }
 
@@ -103,6 +113,7 @@ impl Loops {
                 changed |= std::mem::replace(&mut one.is_counted, false);
             }
         }
+        some.mark_rounds(self.live.len());
         (changed && some.loops.iter().any(|one| one.is_counted)).then_some(some)
     }
 
@@ -116,7 +127,14 @@ impl Loops {
 
     /// `at` is in a loop that is followed round by round.
     pub(crate) fn is_by_rounds(&self, at: usize) -> bool {
-        self.loops.iter().any(|one| !one.is_counted && one.contains(at))
+        self.by_rounds[at]
+    }
+
+    fn mark_rounds(&mut self, slots: usize) {
+        self.by_rounds = vec![false; slots];
+        for one in self.loops.iter().filter(|one| !one.is_counted) {
+            one.slots().for_each(|at| self.by_rounds[at] = true);
+        }
     }
 
     pub(crate) fn get(&self, number: u32) -> &Loop {
@@ -142,9 +160,11 @@ impl Loops {
     /// that it is entered.
     pub(crate) fn times(&self, ops: &[Op], functions: &Functions, rounds: &[u64]) -> Vec<u64> {
         let mut times = vec![0u64; ops.len()];
-        for (at, times) in times.iter_mut().enumerate().filter(|(at, _)| !matches!(ops[*at], Op::Second)) {
-            let around = self.loops.iter().zip(rounds).filter(|(around, _)| around.contains(at));
-            *times = around.fold(1, |times, (_, rounds)| times.saturating_mul((*rounds).max(1)));
+        for (times, op) in times.iter_mut().zip(ops) {
+            *times = u64::from(!matches!(op, Op::Second));
+        }
+        for (around, rounds) in self.loops.iter().zip(rounds) {
+            around.slots().for_each(|at| times[at] = times[at].saturating_mul((*rounds).max(1)));
         }
         let mut calls = vec![0u64; functions.count()];
         calls[0] = 1;
@@ -165,6 +185,10 @@ impl Loops {
 impl Loop {
     pub(crate) fn contains(&self, at: usize) -> bool {
         self.body.contains(at)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = usize> + '_ {
+        self.body.slots().filter(|at| self.body.contains(*at))
     }
 }
 
@@ -279,6 +303,8 @@ impl Earlier {
             waiting.extend(self.of(at));
         }
         let (first, last) = (*slots.iter().min()?, *slots.iter().max()?);
+        // What lies between is kept, too.
+        *work = work.checked_sub(last + 1 - first - slots.len())?;
         let mut body = Body { first, inside: vec![false; last + 1 - first] };
         for at in slots {
             body.inside[at - first] = true;
@@ -288,21 +314,35 @@ impl Earlier {
 }
 
 /// By instruction: the registers that may be read from there on, before they are written.
-fn live(flow: &Flow<'_>) -> Vec<u16> {
-    let mut live = vec![0u16; flow.ops.len()];
-    loop {
-        let mut changed = false;
-        for at in (0..flow.ops.len()).rev() {
-            let after = flow.after(at).into_iter().flatten().fold(0, |all, next| all | live[next]);
-            let callee = if let Op::CallLocal { target } = flow.ops[at] { live[target] } else { 0 };
-            let before = live_before(&flow.ops[at], after, callee);
-            changed |= before != live[at];
-            live[at] = before;
-        }
-        if !changed {
-            return live;
+fn live(flow: &Flow<'_>, earlier: &Earlier) -> Vec<u16> {
+    let mut calls: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, op) in flow.ops.iter().enumerate() {
+        if let Op::CallLocal { target } = *op {
+            calls.entry(target).or_default().push(at);
         }
     }
+    let mut live = vec![0u16; flow.ops.len()];
+    // From the end: most is then seen after what comes after it. No list twice: each instruction is looked at as often as one
+    // that it leads to learns of a register.
+    let mut work: Vec<usize> = (0..flow.ops.len()).collect();
+    let mut waits = vec![true; flow.ops.len()];
+    while let Some(at) = work.pop() {
+        waits[at] = false;
+        let after = flow.after(at).into_iter().flatten().fold(0, |all, next| all | live[next]);
+        let callee = if let Op::CallLocal { target } = flow.ops[at] { live[target] } else { 0 };
+        let before = live_before(&flow.ops[at], after, callee);
+        if before == live[at] {
+            continue;
+        }
+        live[at] = before;
+        let of_calls = calls.get(&at).map_or(&[][..], Vec::as_slice);
+        for &other in earlier.of(at).iter().chain(of_calls) {
+            if !std::mem::replace(&mut waits[other], true) {
+                work.push(other);
+            }
+        }
+    }
+    live
 }
 
 /// r0 to r5, which no call keeps, and r1 to r5, its arguments.

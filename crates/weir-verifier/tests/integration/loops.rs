@@ -152,6 +152,32 @@ fn rounds_that_take_too_long_or_do_not_end_are_refused() {
     }
 }
 
+/// What finds loops takes no longer than programs are: jumps back that are none of a loop, each of which tells the one before it
+/// what may be read, and many loops that lie across each other. (A sweep for each jump, and a list of bytes for each loop, would be
+/// 10⁹ steps and 10⁹ bytes.)
+#[test]
+fn flow_graphs_of_any_shape_are_read_in_a_time_of_their_length() {
+    const JUMPS: usize = 30_000;
+    let mut back = String::from("r0 = 0\nr1 = 8\nhere: r1 -= 1\nif r1 != 0 goto here\ngoto last\nj0: exit\n");
+    for jump in 1..JUMPS {
+        back += &format!("j{jump}: goto j{}\n", jump - 1);
+    }
+    back += &format!("last: goto j{}\n", JUMPS - 1);
+    const LOOPS: usize = 15_000;
+    let heads: String = (0..LOOPS).map(|at| format!("h{at}: if r6 == {at} goto t{at}\n")).collect();
+    let tails: String = (0..LOOPS).map(|at| format!("t{at}: r6 -= 1\ngoto h{at}\n")).collect();
+    let across = format!("r6 = 3\n{heads}goto end\n{tails}end: r0 = 0\nexit\n");
+    let began = std::time::Instant::now();
+    for text in [back, across] {
+        let object =
+            asm::parse(&format!("program \"p\" probe\n{text}")).unwrap_or_else(|error| panic!("{error}"));
+        let verdict = verify(&object.programs[0], &object.maps, &Limits::default());
+        assert!(verdict.is_ok() || verdict.is_err_and(|rejection| rejection.kind == RejectionKind::TooBig));
+    }
+    // Far less: the bound is for what would take minutes.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
 /// Programs tried.
 const DAILY: Daily = Daily { seed: 31, at_least: 1_000, at_most: 10_000, budget: Duration::from_secs(2) };
 /// Contexts that each accepted one is run with.
@@ -252,7 +278,13 @@ fn stepped_loop(random: &mut Random, label: u32, body: &str) -> String {
         1 => format!("; {first}; {sum}; {update}; if {size}0 {stay} {end} goto l{label}"),
         _ => {
             let mask = random.pick(&[-64, -64, -32, -63, 64]);
-            format!("; {first}; {sum}; {update}; r0 &= {mask}; if r0 == 0 goto l{label}")
+            // In the instruction, or in a register, which a round may change.
+            if random.one_in(2) {
+                return format!("; {first}; {sum}; {update}; r0 &= {mask}; if r0 == 0 goto l{label}");
+            }
+            let change = random.pick(&["r0 = r0", "r9 = 0", "r9 <<= 1", "w9 = -64", "r9 = r9"]);
+            let set = format!("r9 = {mask}; {first}");
+            format!("; {set}; {sum}; {update}; r0 &= r9; {change}; if r0 == 0 goto l{label}")
         }
     }
     .replace("; r0 = 0; r0 = 0", "; r0 = 0")
