@@ -98,7 +98,7 @@ impl Object {
         };
         let types = types.or(of_kernel.as_deref()).map(Btf::parse).transpose().map_err(Error::Types)?;
         let target = types.as_ref().map(Target::new);
-        let system = elf::System { target: target.as_ref(), kernel_version: local::kernel_version() };
+        let system = elf::System { target: target.as_ref(), kernel_version: local::kernel_version };
         let mut file = elf::read_on(bytes, system)?;
         change(&mut Definitions(&mut file))?;
         Object::of(file, false)

@@ -140,17 +140,16 @@ impl Program {
             return self.run_in(&mut context(bytes));
         }
         let mut frame = context::frame(kind, data as u64, size);
-        match &self.engine {
-            Ready::MachineCode(code) => {
-                // One more, so that those that are just enough leave one.
-                frame.tail_calls = self.rounds_max.map_or(0, |most| most + 1);
-                // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
-                let r0 = unsafe { code.run_frame(&mut frame) };
-                return self.within_limit(r0, frame.tail_calls);
+        match (&self.engine, self.rounds_max) {
+            // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
+            (Ready::MachineCode(code), None) => return Ok(unsafe { code.run_frame(&mut frame) }),
+            (Ready::MachineCode(code), Some(most)) => {
+                // SAFETY: the same.
+                return within_limit(unsafe { code.run_frame_limited(&mut frame, most + 1) }, most);
             }
             // SAFETY: the same.
-            Ready::Threaded(threaded) => return Ok(unsafe { threaded.run_frame(&mut frame) }),
-            Ready::Checking => {}
+            (Ready::Threaded(threaded), _) => return Ok(unsafe { threaded.run_frame(&mut frame) }),
+            (Ready::Checking, _) => {}
         }
         // SAFETY: the caller's promise. The interpreter checks each access against a copy.
         let bytes = if size == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(data, size) } };
@@ -177,21 +176,10 @@ impl Program {
     pub fn run_in<'c>(&self, context: impl Into<ContextMut<'c>>) -> Result<u64, Error> {
         let context = context.into();
         match (&self.engine, self.rounds_max) {
-            (Ready::MachineCode(code), Some(most)) => {
-                let (r0, left) = code.run_limited(context, most + 1);
-                self.within_limit(r0, left)
-            }
+            (Ready::MachineCode(code), Some(most)) => within_limit(code.run_limited(context, most + 1), most),
             (Ready::MachineCode(code), None) => Ok(code.run(context)),
             (Ready::Threaded(threaded), _) => Ok(threaded.run(context)),
             (Ready::Checking, _) => self.interpret(context),
-        }
-    }
-
-    /// The answer, unless the rounds of the run, where they are limited, were used up.
-    fn within_limit(&self, r0: u64, left: u32) -> Result<u64, Error> {
-        match self.rounds_max {
-            Some(most) if left == 0 => Err(Error::Rounds(most)),
-            _ => Ok(r0),
         }
     }
 
@@ -242,6 +230,12 @@ impl Program {
         }
         result.map_err(|fault| Error::Fault(format!("{}: {fault}", self.verified().name())))
     }
+}
+
+/// The answer of a run of `most` rounds at most, unless they were used up. It was given one more, so that those that are just
+/// enough leave one.
+fn within_limit((r0, left): (u64, u32), most: u32) -> Result<u64, Error> {
+    if left == 0 { Err(Error::Rounds(most)) } else { Ok(r0) }
 }
 
 fn executable(verified: &VerifiedProgram, segment: &Segment, is_limited: bool) -> Result<Executable, Error> {

@@ -100,85 +100,63 @@ pub const XDP: &[Field] = &[
     number("rx_queue_index",  16, packet::FIELDS + 4, Widths::Whole),
 ];
 
+// The fields of a `struct __sk_buff`, each where all kinds of program have it.
+// None but `cb` may be written unless a kind of program says so.
+const LEN: Field = number("len", 0, packet::FIELDS, Widths::Parts);
+const PKT_TYPE: Field = number("pkt_type", 4, packet::FIELDS + 4, Widths::Parts);
+const MARK: Field = number("mark", 8, packet::FIELDS + 8, Widths::Parts);
+const QUEUE_MAPPING: Field = number("queue_mapping", 12, packet::FIELDS + 12, Widths::Parts);
+const PROTOCOL: Field = number("protocol", 16, packet::FIELDS + 16, Widths::Parts);
+const VLAN_PRESENT: Field = number("vlan_present", 20, packet::FIELDS + 20, Widths::Parts);
+const VLAN_TCI: Field = number("vlan_tci", 24, packet::FIELDS + 24, Widths::Parts);
+const VLAN_PROTO: Field = number("vlan_proto", 28, packet::FIELDS + 28, Widths::Parts);
+const PRIORITY: Field = number("priority", 32, packet::FIELDS + 32, Widths::Parts);
+const INGRESS_IFINDEX: Field = number("ingress_ifindex", 36, packet::FIELDS + 36, Widths::Parts);
+const IFINDEX: Field = number("ifindex", 40, packet::FIELDS + 40, Widths::Parts);
+const TC_INDEX: Field = number("tc_index", 44, packet::FIELDS + 44, Widths::Parts);
+/// Five words for the program's own use.
+const CB: Field = Field { bytes: 20, ..writable(number("cb", 48, packet::FIELDS + 48, Widths::Any), 20) };
+const HASH: Field = number("hash", 68, packet::FIELDS + 68, Widths::Parts);
+const TC_CLASSID: Field = number("tc_classid", 72, packet::FIELDS + 84, Widths::Parts);
+const DATA: Field = address("data", 76, packet::DATA, Meaning::Data);
+const DATA_END: Field = address("data_end", 80, packet::DATA_END, Meaning::DataEnd);
+const NAPI_ID: Field = number("napi_id", 84, packet::FIELDS + 72, Widths::Parts);
+const DATA_META: Field = address("data_meta", 140, packet::DATA_META, Meaning::DataMeta);
+const FLOW_KEYS: Field = wide(address("flow_keys", 144, packet::DATA_META, Meaning::FlowKeys));
+const TSTAMP: Field = wide(number("tstamp", 152, packet::FIELDS + 96, Widths::Whole));
+const WIRE_LEN: Field = number("wire_len", 160, packet::FIELDS + 88, Widths::Parts);
+const GSO_SEGS: Field = number("gso_segs", 164, packet::FIELDS + 76, Widths::Parts);
+const GSO_SIZE: Field = number("gso_size", 176, packet::FIELDS + 80, Widths::Parts);
+const TSTAMP_TYPE: Field =
+    Field { bytes: 1, ..number("tstamp_type", 180, packet::FIELDS + 92, Widths::Whole) };
+const HWTSTAMP: Field = wide(number("hwtstamp", 184, packet::FIELDS + 104, Widths::Whole));
+
 /// Bytes of `struct __sk_buff`, and the fields that a socket filter may use.
 pub const SK_BUFF_BYTES: u32 = 192;
 #[rustfmt::skip]
 pub const SOCKET: &[Field] = &[
-    number("len",               0, packet::FIELDS,      Widths::Parts),
-    number("pkt_type",          4, packet::FIELDS +  4, Widths::Parts),
-    number("mark",              8, packet::FIELDS +  8, Widths::Parts),
-    number("queue_mapping",    12, packet::FIELDS + 12, Widths::Parts),
-    number("protocol",         16, packet::FIELDS + 16, Widths::Parts),
-    number("vlan_present",     20, packet::FIELDS + 20, Widths::Parts),
-    number("vlan_tci",         24, packet::FIELDS + 24, Widths::Parts),
-    number("vlan_proto",       28, packet::FIELDS + 28, Widths::Parts),
-    number("priority",         32, packet::FIELDS + 32, Widths::Parts),
-    number("ingress_ifindex",  36, packet::FIELDS + 36, Widths::Parts),
-    number("ifindex",          40, packet::FIELDS + 40, Widths::Parts),
-    number("tc_index",         44, packet::FIELDS + 44, Widths::Parts),
-    CB,
-    number("hash",             68, packet::FIELDS + 68, Widths::Parts),
-    number("napi_id",          84, packet::FIELDS + 72, Widths::Parts),
-    number("gso_segs",        164, packet::FIELDS + 76, Widths::Parts),
-    number("gso_size",        176, packet::FIELDS + 80, Widths::Parts),
+    LEN, PKT_TYPE, MARK, QUEUE_MAPPING, PROTOCOL, VLAN_PRESENT, VLAN_TCI, VLAN_PROTO, PRIORITY, INGRESS_IFINDEX, IFINDEX,
+    TC_INDEX, CB, HASH, NAPI_ID, GSO_SEGS, GSO_SIZE,
 ];
 
 /// The fields that a classifier may use. Those that a socket filter has too stand in the same places.
 #[rustfmt::skip]
 pub const CLASSIFIER: &[Field] = &[
-    number("len",               0, packet::FIELDS,      Widths::Parts),
-    number("pkt_type",          4, packet::FIELDS +  4, Widths::Parts),
-    writable(number("mark",     8, packet::FIELDS +  8, Widths::Parts), 4),
+    LEN, PKT_TYPE, writable(MARK, 4),
     // The kernel ignores a write of 0xffff or more here; weir keeps its lower half.
-    writable(number("queue_mapping", 12, packet::FIELDS + 12, Widths::Parts), 2),
-    number("protocol",         16, packet::FIELDS + 16, Widths::Parts),
-    number("vlan_present",     20, packet::FIELDS + 20, Widths::Parts),
-    number("vlan_tci",         24, packet::FIELDS + 24, Widths::Parts),
-    number("vlan_proto",       28, packet::FIELDS + 28, Widths::Parts),
-    writable(number("priority", 32, packet::FIELDS + 32, Widths::Parts), 4),
-    number("ingress_ifindex",  36, packet::FIELDS + 36, Widths::Parts),
-    number("ifindex",          40, packet::FIELDS + 40, Widths::Parts),
-    writable(number("tc_index", 44, packet::FIELDS + 44, Widths::Parts), 2),
-    CB,
-    number("hash",             68, packet::FIELDS + 68, Widths::Parts),
-    writable(number("tc_classid", 72, packet::FIELDS + 84, Widths::Parts), 2),
-    address("data",            76, packet::DATA,      Meaning::Data),
-    address("data_end",        80, packet::DATA_END,  Meaning::DataEnd),
-    number("napi_id",          84, packet::FIELDS + 72, Widths::Parts),
-    address("data_meta",      140, packet::DATA_META, Meaning::DataMeta),
-    Field { bytes: 8, ..writable(number("tstamp", 152, packet::FIELDS + 96, Widths::Whole), 8) },
-    number("wire_len",        160, packet::FIELDS + 88, Widths::Parts),
-    number("gso_segs",        164, packet::FIELDS + 76, Widths::Parts),
-    number("gso_size",        176, packet::FIELDS + 80, Widths::Parts),
-    Field { bytes: 1, ..number("tstamp_type", 180, packet::FIELDS + 92, Widths::Whole) },
-    Field { bytes: 8, ..number("hwtstamp", 184, packet::FIELDS + 104, Widths::Whole) },
+    writable(QUEUE_MAPPING, 2),
+    PROTOCOL, VLAN_PRESENT, VLAN_TCI, VLAN_PROTO, writable(PRIORITY, 4), INGRESS_IFINDEX, IFINDEX,
+    writable(TC_INDEX, 2), CB, HASH, writable(TC_CLASSID, 2), DATA, DATA_END, NAPI_ID, DATA_META,
+    writable(TSTAMP, 8), WIRE_LEN, GSO_SEGS, GSO_SIZE, TSTAMP_TYPE, HWTSTAMP,
 ];
 
 /// The fields that a program of a control group's packets may use, in the places of the others.
 /// LIMIT: what the kernel takes from the packet's socket (`family` to `local_port`) is not there.
 #[rustfmt::skip]
 pub const CGROUP_SKB: &[Field] = &[
-    number("len",               0, packet::FIELDS,      Widths::Parts),
-    number("pkt_type",          4, packet::FIELDS +  4, Widths::Parts),
-    writable(number("mark",     8, packet::FIELDS +  8, Widths::Parts), 4),
-    number("queue_mapping",    12, packet::FIELDS + 12, Widths::Parts),
-    number("protocol",         16, packet::FIELDS + 16, Widths::Parts),
-    number("vlan_present",     20, packet::FIELDS + 20, Widths::Parts),
-    number("vlan_tci",         24, packet::FIELDS + 24, Widths::Parts),
-    number("vlan_proto",       28, packet::FIELDS + 28, Widths::Parts),
-    writable(number("priority", 32, packet::FIELDS + 32, Widths::Parts), 4),
-    number("ingress_ifindex",  36, packet::FIELDS + 36, Widths::Parts),
-    number("ifindex",          40, packet::FIELDS + 40, Widths::Parts),
-    number("tc_index",         44, packet::FIELDS + 44, Widths::Parts),
-    CB,
-    number("hash",             68, packet::FIELDS + 68, Widths::Parts),
-    address("data",            76, packet::DATA,      Meaning::Data),
-    address("data_end",        80, packet::DATA_END,  Meaning::DataEnd),
-    number("napi_id",          84, packet::FIELDS + 72, Widths::Parts),
-    Field { bytes: 8, ..writable(number("tstamp", 152, packet::FIELDS + 96, Widths::Whole), 8) },
-    number("gso_segs",        164, packet::FIELDS + 76, Widths::Parts),
-    number("gso_size",        176, packet::FIELDS + 80, Widths::Parts),
-    Field { bytes: 8, ..number("hwtstamp", 184, packet::FIELDS + 104, Widths::Whole) },
+    LEN, PKT_TYPE, writable(MARK, 4), QUEUE_MAPPING, PROTOCOL, VLAN_PRESENT, VLAN_TCI, VLAN_PROTO, writable(PRIORITY, 4),
+    INGRESS_IFINDEX, IFINDEX, TC_INDEX, CB, HASH, DATA, DATA_END, NAPI_ID, writable(TSTAMP, 8), GSO_SEGS, GSO_SIZE,
+    HWTSTAMP,
 ];
 
 /// Bytes of `struct bpf_sock`, and the fields that a program of a control group's sockets may use.
@@ -226,15 +204,12 @@ pub const SK_MSG: &[Field] = &[
 ];
 
 /// The fields of a `struct __sk_buff` that a flow dissector may use, and the bytes of `struct bpf_flow_keys`.
-pub const FLOW_DISSECTOR: &[Field] = &[
-    address("data", 76, packet::DATA, Meaning::Data),
-    address("data_end", 80, packet::DATA_END, Meaning::DataEnd),
-    Field { bytes: 8, ..address("flow_keys", 144, packet::DATA_META, Meaning::FlowKeys) },
-];
+pub const FLOW_DISSECTOR: &[Field] = &[DATA, DATA_END, FLOW_KEYS];
 pub const FLOW_KEYS_BYTES: u32 = 56;
 
-/// Five words for the program's own use.
-const CB: Field = Field { bytes: 20, ..writable(number("cb", 48, packet::FIELDS + 48, Widths::Any), 20) };
+const fn wide(field: Field) -> Field {
+    Field { bytes: 8, ..field }
+}
 
 const fn writable(field: Field, kept: u32) -> Field {
     Field { writable: true, kept, ..field }

@@ -130,17 +130,24 @@ pub fn read(bytes: &[u8]) -> Result<ObjectFile, ElfError> {
 
 /// Reads a `.bpf.o` file, and adapts its CO-RE relocations to the types of `target`.
 pub fn read_for(bytes: &[u8], target: Option<&Target>) -> Result<ObjectFile, ElfError> {
-    read_on(bytes, System { target, kernel_version: None })
+    read_on(bytes, System { target, ..System::default() })
 }
 
 /// What an object may ask of the system that it runs on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct System<'a> {
     /// Types of its kernel.
     pub target: Option<&'a Target<'a>>,
-    /// The kernel's version, as `LINUX_KERNEL_VERSION` of linux/version.h. Without it, programs that use the variable of that name
-    /// cannot be had.
-    pub kernel_version: Option<u32>,
+    /// The kernel's version, as `LINUX_KERNEL_VERSION` of linux/version.h: asked for by objects that declare a variable of that
+    /// name. Without it, programs that use the variable cannot be had.
+    pub kernel_version: fn() -> Option<u32>,
+}
+
+impl Default for System<'_> {
+    /// Nothing is known of it.
+    fn default() -> Self {
+        System { target: None, kernel_version: || None }
+    }
 }
 
 /// Reads a `.bpf.o` file, and adapts it to a system. What asks for the kernel's version finds it in a variable of a map named

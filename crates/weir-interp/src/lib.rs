@@ -164,6 +164,27 @@ pub fn run_numbered<'c>(
     environment: &Environment<'_>,
     context: impl Into<ContextMut<'c>>,
 ) -> Result<u64, Fault> {
+    run_verified(others, program, environment, context.into(), None)
+}
+
+/// The same with so many rounds, at most, of loops that only helpers and `may_goto` bound; where there would be more, each such
+/// loop ends, and so does the run, in [`Fault::Rounds`].
+pub fn run_limited<'c>(
+    program: &VerifiedProgram,
+    environment: &Environment<'_>,
+    context: impl Into<ContextMut<'c>>,
+    rounds: u32,
+) -> Result<u64, Fault> {
+    run_verified(&[], program, environment, context.into(), Some(rounds))
+}
+
+fn run_verified(
+    others: &[Option<&VerifiedProgram>],
+    program: &VerifiedProgram,
+    environment: &Environment<'_>,
+    mut context: ContextMut<'_>,
+    rounds: Option<u32>,
+) -> Result<u64, Fault> {
     let there = || others.iter().copied().flatten();
     if let Some(other) = there().find(|other| other.maps() != program.maps()) {
         return Err(Fault::Maps { what: format!("{} is of another object", other.name()) });
@@ -181,29 +202,9 @@ pub fn run_numbered<'c>(
         others: &others,
         is_verified: true,
         zeroes_frames,
-        rounds_max: None,
+        rounds_max: rounds.map(|rounds| rounds.saturating_add(1)),
     };
-    machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX, &mut |_| {})
-}
-
-/// The same with so many rounds, at most, of loops that only helpers and `may_goto` bound; where there would be more, each such
-/// loop ends, and so does the run, in [`Fault::Rounds`].
-pub fn run_limited<'c>(
-    program: &VerifiedProgram,
-    environment: &Environment<'_>,
-    context: impl Into<ContextMut<'c>>,
-    rounds: u32,
-) -> Result<u64, Fault> {
-    let code = Code {
-        kind: program.kind(),
-        insns: program.insns(),
-        maps: program.maps(),
-        others: &[],
-        is_verified: true,
-        zeroes_frames: program.zeroes_frames(),
-        rounds_max: Some(rounds.saturating_add(1)),
-    };
-    machine::run(code, environment, &mut context.into(), limits::VERIFIED_STEPS_MAX, &mut |_| {})
+    machine::run(code, environment, &mut context, limits::VERIFIED_STEPS_MAX, &mut |_| {})
 }
 
 /// Runs any program for at most `steps` instructions. `maps`: those of its object.

@@ -121,6 +121,17 @@ impl LocalProgram {
         unsafe { weir_rt_call_program(self.entry(), frame) }
     }
 
+    /// The same with a limit of rounds, as of [`LocalProgram::run_limited`].
+    ///
+    /// # Safety
+    /// As of [`LocalProgram::run_frame`].
+    pub unsafe fn run_frame_limited(&self, frame: &mut Frame, rounds: u32) -> (u64, u32) {
+        frame.tail_calls = rounds;
+        // SAFETY: the caller's promise.
+        let r0 = unsafe { self.run_frame(frame) };
+        (r0, frame.tail_calls)
+    }
+
     /// Address of the code in this process.
     pub fn address(&self) -> u64 {
         self.entry() as u64

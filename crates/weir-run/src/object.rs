@@ -54,7 +54,7 @@ fn contents(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn object(bytes: &[u8], target: Option<&Target>) -> anyhow::Result<ObjectFile> {
     let mut file = if bytes.starts_with(ELF_MAGIC) {
-        elf::read_on(bytes, elf::System { target, kernel_version: local::kernel_version() })?
+        elf::read_on(bytes, elf::System { target, kernel_version: local::kernel_version })?
     } else {
         let text =
             std::str::from_utf8(bytes).map_err(|_| anyhow!("neither an ELF object nor assembly text"))?;

@@ -14,7 +14,7 @@ use crate::places::{WHOLE_FRAME, register_place, register_places};
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
 use crate::state::{Return, StackSpan, Value};
-use crate::step::{has_id, write};
+use crate::step::{clobber, has_id, write};
 
 /// What the arguments of one call showed.
 #[derive(Default)]
@@ -78,9 +78,7 @@ impl<'a> Walk<'a> {
                 matches!(value, Value::Packet(_) | Value::PacketEnd).then_some(Value::Uninit)
             });
         }
-        for register in 0..=5 {
-            write(path, register, Value::Uninit);
-        }
+        clobber(path);
         let result = self.result(path, helper, &found);
         write(path, 0, result);
         self.note(path.at, helper, &found);
@@ -394,9 +392,7 @@ impl<'a> Walk<'a> {
         } else if id == kfunc::DECLARED_COPY {
             self.declared_copy(path)?;
         }
-        for register in 0..=5 {
-            write(path, register, Value::Uninit);
-        }
+        clobber(path);
         let result = match id {
             kfunc::SESSION_COOKIE => {
                 Value::Memory { size: kfunc::SESSION_COOKIE_BYTES, offset: Scalar::constant(0) }

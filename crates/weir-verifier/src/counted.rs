@@ -196,10 +196,7 @@ impl Walk<'_> {
                 set_value(&mut path.state, place, Value::Scalar(number));
             }
         }
-        let live = loops.live(path.at);
-        for register in (0..10).filter(|register| live >> register & 1 == 0) {
-            path.state.set_register(register, Value::Uninit);
-        }
+        path.state.forget_registers(!counting.live(path.at));
         let outer = path.entry.map_or(1, |outer| counting.entries[outer as usize].times);
         let times = heads.saturating_mul(outer);
         let entry =
@@ -300,8 +297,7 @@ impl AtEntry for State {
             None => Spot::Register(place),
             Some(slot) => Spot::Slot(slot as u8),
         };
-        let link = |place: u8| self.links.of(self.depth(), spot(place));
-        link(one).is_some_and(|one| link(other).is_some_and(|other| other == one))
+        self.are_same(spot(one), spot(other)) == Some(true)
     }
 }
 
@@ -312,7 +308,7 @@ fn is_alike(one: Value, other: Value) -> bool {
         (Value::Scalar(_), Value::Scalar(_)) => true,
         (Value::Packet(one), Value::Packet(other)) => one.is_meta == other.is_meta,
         _ if stack(one).is_some() => stack(one) == stack(other),
-        _ => other.distance().is_some_and(|distance| one.distance().is_some() && one.with(distance) == other),
+        _ => one.distances(other).is_some(),
     }
 }
 
@@ -340,14 +336,11 @@ fn moved_value(value: Value, change: Change, heads: u64, id: u32) -> Option<Valu
             offset => Some(Value::StackSpan(StackSpan { frame, offset })),
         },
         Value::StackSpan(span) => Some(Value::StackSpan(StackSpan { offset: moved(span.offset)?, ..span })),
-        Value::Memory { size, offset } => Some(Value::Memory { size, offset: moved(offset)? }),
-        Value::Element { map, offset } => Some(Value::Element { map, offset: moved(offset)? }),
-        Value::Key { map, offset } => Some(Value::Key { map, offset: moved(offset)? }),
         // How far it may be inside must be compared anew.
         Value::Packet(at) => {
             Some(Value::Packet(PacketAt { id, unknown: moved(at.unknown)?, range: 0, ..at }))
         }
-        _ => None,
+        _ => Some(value.with(moved(value.distance()?)?)),
     }
 }
 

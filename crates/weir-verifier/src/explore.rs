@@ -28,6 +28,7 @@ use std::cmp::Ordering;
 
 use crate::counted::{Arrival, Counting, followed_max};
 use crate::decode::{At, Op};
+use crate::flow::begins_rounds;
 use crate::functions::Functions;
 use crate::gather::Gathered;
 use crate::limits::{Limits, STACK_BYTES};
@@ -332,15 +333,6 @@ fn bounded_loops(ops: &[Op]) -> Vec<bool> {
     inside
 }
 
-/// What a round of a loop passes that need not be followed one by one.
-pub(crate) fn begins_rounds(op: &Op) -> bool {
-    match op {
-        Op::MayGoto { .. } => true,
-        Op::Call { helper } => helper.callback().is_some(),
-        _ => false,
-    }
-}
-
 impl<'a> Walk<'a> {
     fn new(input: Input<'a>, precision: Precision<'a>) -> Walk<'a> {
         let Input {
@@ -443,11 +435,12 @@ impl<'a> Walk<'a> {
     /// Follows `path` to its end, or to where it was seen before.
     fn follow(&mut self, path: &mut Path, work: &mut Vec<Work>) -> Result<(), Refusal> {
         loop {
-            let is_known = match self.gather(path, work) {
-                Gathered::Waits => continue,
-                Gathered::Joined => true,
-                Gathered::No => self.remembered[path.at].is_some() && self.arrive(path, work)?,
-            };
+            let is_known = self.remembered[path.at].is_some()
+                && match self.gather(path, work) {
+                    Gathered::Waits => continue,
+                    Gathered::Joined => true,
+                    Gathered::No => self.arrive(path, work)?,
+                };
             // Only now: arriving may have made the state wider.
             if let Some(observer) = self.observer {
                 observer.visit(path.at, &path.state, is_known, |value| self.describe(value));

@@ -20,6 +20,22 @@ pub(crate) fn goes_forward(ops: &[Op]) -> bool {
     (0..ops.len()).all(|at| after(ops, at).into_iter().flatten().all(|next| next > at))
 }
 
+/// What a round of a loop passes that need not be followed one by one.
+pub(crate) fn begins_rounds(op: &Op) -> bool {
+    match op {
+        Op::MayGoto { .. } => true,
+        Op::Call { helper } => helper.callback().is_some(),
+        _ => false,
+    }
+}
+
+/// Adds an instruction to those of a `work` list that are looked at once more, if it does not wait there.
+pub(crate) fn look_again(work: &mut Vec<usize>, waits: &mut [bool], at: usize) {
+    if !std::mem::replace(&mut waits[at], true) {
+        work.push(at);
+    }
+}
+
 /// The instructions before each, one list behind the other.
 #[derive(Debug)]
 pub(crate) struct Earlier {

@@ -28,13 +28,11 @@ pub(crate) enum Gathered {
 const WAITING_MAX: usize = 16;
 
 impl Walk<'_> {
+    /// At a jump target.
     pub(crate) fn gather(&mut self, path: &mut Path, work: &mut [Work]) -> Gathered {
         let (Precision::Gathered(_), Some(counting)) = (self.precision, &self.counting) else {
             return Gathered::No;
         };
-        if self.remembered[path.at].is_none() {
-            return Gathered::No;
-        }
         counting.arrival(path);
         let mut first = None;
         let mut looked_at = 0;

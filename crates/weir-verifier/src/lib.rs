@@ -80,7 +80,8 @@ pub use crate::rejection::{Rejection, RejectionKind};
 pub use crate::verified::{Function, InsnFacts, VerifiedProgram};
 
 use crate::decode::{At, decode};
-use crate::explore::{Findings, Input, Precision, Seen, begins_rounds, explore};
+use crate::explore::{Findings, Input, Precision, Seen, explore};
+use crate::flow::begins_rounds;
 use crate::frozen::fold;
 use crate::functions::Functions;
 use crate::loops::Loops;

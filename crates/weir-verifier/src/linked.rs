@@ -41,12 +41,12 @@ impl State {
         learned
     }
 
-    /// The two registers hold the same number; or certainly do not.
-    pub(crate) fn are_same(&self, one: u8, two: u8) -> Option<bool> {
+    /// The two, of the innermost frame, hold the same number; or certainly do not.
+    pub(crate) fn are_same(&self, one: Spot, two: Spot) -> Option<bool> {
         if one == two {
             return Some(true);
         }
-        let of = |register: u8| self.links.of(self.depth(), Spot::Register(register));
+        let of = |spot: Spot| self.links.of(self.depth(), spot);
         let (one, two) = (of(one)?, of(two)?);
         if (one.id, one.form) != (two.id, two.form) {
             return None;
@@ -123,7 +123,7 @@ impl Walk<'_> {
         left: Value,
     ) -> Option<(Outcome, Outcome)> {
         let register = src.register()?;
-        let is_same = path.state.are_same(dst, register)?;
+        let is_same = path.state.are_same(Spot::Register(dst), Spot::Register(register))?;
         let (number, right) = match (left, path.state.registers[usize::from(register)]) {
             (Value::Scalar(number), Value::Scalar(right)) => (number, right),
             _ => return None,

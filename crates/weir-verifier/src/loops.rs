@@ -24,7 +24,7 @@ use weir_ebpf::kfunc;
 use crate::changes::{Change, of_loop};
 use crate::decode::Op;
 use crate::ends::Test;
-use crate::flow::{Earlier, after, goes_forward};
+use crate::flow::{Earlier, after, begins_rounds, goes_forward, look_again};
 use crate::functions::Functions;
 use crate::numbers::Numbers;
 
@@ -95,9 +95,12 @@ impl Loops {
             loops.headed[head] = Some(loops.loops.len() as u32);
             loops.loops.push(Loop { body, is_counted: !tests.is_empty(), changes, tests });
         }
+        if !loops.loops.iter().any(|one| one.is_counted) {
+            return None;
+        }
         loops.live = live(&flow, &earlier);
         loops.mark_rounds(ops.len());
-        loops.loops.iter().any(|one| one.is_counted).then_some(loops)
+        Some(loops)
     }
 
     /// The same, with those around `at` that lie in no other followed round by round. None where none of them was
@@ -234,12 +237,7 @@ impl<'a> Flow<'a> {
         found: &mut Vec<(usize, usize)>,
         order: &mut [u32],
     ) -> Option<()> {
-        let bounded_elsewhere = |op: &Op| match op {
-            Op::MayGoto { .. } => true,
-            Op::Call { helper } => helper.callback().is_some(),
-            _ => false,
-        };
-        if self.ops[slots.clone()].iter().any(bounded_elsewhere) {
+        if self.ops[slots.clone()].iter().any(begins_rounds) {
             return None;
         }
         #[derive(Clone, Copy, PartialEq)]
@@ -337,9 +335,7 @@ fn live(flow: &Flow<'_>, earlier: &Earlier) -> Vec<u16> {
         live[at] = before;
         let of_calls = calls.get(&at).map_or(&[][..], Vec::as_slice);
         for &other in earlier.of(at).iter().chain(of_calls) {
-            if !std::mem::replace(&mut waits[other], true) {
-                work.push(other);
-            }
+            look_again(&mut work, &mut waits, other);
         }
     }
     live

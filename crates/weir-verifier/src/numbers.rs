@@ -18,7 +18,7 @@ use weir_ebpf::insn::{alu, atomic};
 use weir_ebpf::{ProgramKind, kfunc};
 
 use crate::decode::{Op, Operand};
-use crate::flow::{Earlier, after, goes_forward};
+use crate::flow::{Earlier, after, goes_forward, look_again};
 use crate::functions::Functions;
 use crate::limits::STACK_BYTES;
 use crate::places::{FramePlaces, register_place, register_places, stack_places};
@@ -480,11 +480,5 @@ impl<'a> Backwards<'a> {
         // The callee reads this frame through its pointers.
         let read = if pointers.stack & arguments != 0 { SLOTS } else { 0 };
         after & !R0_TO_R5 | self.before[target] & arguments | read
-    }
-}
-
-fn look_again(work: &mut Vec<usize>, waits: &mut [bool], at: usize) {
-    if !std::mem::replace(&mut waits[at], true) {
-        work.push(at);
     }
 }

@@ -13,7 +13,7 @@ use crate::explore::{Next, Path, Walk};
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
 use crate::state::Value;
-use crate::step::write;
+use crate::step::{clobber, write};
 
 /// What a helper does with its callback.
 struct Callback {
@@ -43,9 +43,7 @@ impl Walk<'_> {
             return unsupported("the callback differs from path to path");
         }
         let mut over = path.clone();
-        for register in 0..=5 {
-            write(&mut over, register, Value::Uninit);
-        }
+        clobber(&mut over);
         write(&mut over, 0, Value::Scalar(callback.result));
         let done = over.state.rounds.take().map_or(0, |rounds| rounds.done);
         over.at += 1;

@@ -539,10 +539,7 @@ fn join_values(mine: Value, theirs: Value, how: Join) -> Option<Value> {
         // Nothing of it may be read afterwards; where something is, the exact run decides.
         (Value::Uninit, _) | (_, Value::Uninit) => Some(Value::Uninit),
         _ if how == Join::Round => Some(Value::Uninit),
-        _ if how == Join::HullOfAll => {
-            let (one, other) = (mine.distance()?, theirs.distance()?);
-            (mine.with(other) == theirs).then(|| mine.with(one.join(other)))
-        }
+        _ if how == Join::HullOfAll => mine.distances(theirs).map(|(one, other)| mine.with(one.join(other))),
         _ => None,
     }
 }
@@ -555,12 +552,9 @@ fn can_merge(old: Value, new: Value, matters: bool) -> bool {
             !matters || old.as_constant().is_none() && new.as_constant().is_none()
         }
         // Into the same object, at a place that is no constant.
-        _ => match (old.distance(), new.distance()) {
-            (Some(one), Some(other)) => {
-                old.with(other) == new && one.as_constant().is_none() && other.as_constant().is_none()
-            }
-            _ => false,
-        },
+        _ => old
+            .distances(new)
+            .is_some_and(|(one, other)| one.as_constant().is_none() && other.as_constant().is_none()),
     }
 }
 
@@ -578,38 +572,25 @@ fn merge_values(old: Value, new: Value, how: fn(Scalar, Scalar) -> Scalar) -> Va
     match (old, new) {
         (Value::Scalar(old), Value::Scalar(new)) if old != new => Value::Scalar(how(old, new)),
         _ if old == new => new,
-        _ => match (old.distance(), new.distance()) {
-            (Some(old), Some(distance)) => {
-                let both = how(old, distance);
-                new.with(if is_near(both) { both } else { old.join(distance) })
-            }
-            _ => new,
-        },
+        _ => old.distances(new).map_or(new, |(old, distance)| {
+            let both = how(old, distance);
+            new.with(if is_near(both) { both } else { old.join(distance) })
+        }),
     }
 }
 
 /// What holds both at a loop's head, and what comes next if need be; nothing that may be read where there is no such
 /// value.
 fn round_values(mine: Value, next: Value, matters: bool) -> Value {
-    let wider = |mine: Scalar, next: Scalar| Some(mine.widen(next)).filter(|offset| is_near(*offset));
     let both = match (mine, next) {
         _ if mine == next => Some(mine),
         (Value::Scalar(_), Value::Scalar(_)) if !matters => Some(Value::Scalar(Scalar::UNKNOWN)),
         (Value::Scalar(mine), Value::Scalar(next)) => Some(Value::Scalar(mine.widen(next))),
-        (Value::Memory { size, offset }, Value::Memory { size: next_size, offset: next })
-            if size == next_size =>
-        {
-            wider(offset, next).map(|offset| Value::Memory { size, offset })
-        }
-        (Value::Element { map, offset }, Value::Element { map: next_map, offset: next })
-            if map == next_map =>
-        {
-            wider(offset, next).map(|offset| Value::Element { map, offset })
-        }
-        (Value::Key { map, offset }, Value::Key { map: next_map, offset: next }) if map == next_map => {
-            wider(offset, next).map(|offset| Value::Key { map, offset })
-        }
-        _ => None,
+        _ => mine
+            .distances(next)
+            .map(|(from, to)| from.widen(to))
+            .filter(|offset| is_near(*offset))
+            .map(|offset| mine.with(offset)),
     };
     both.unwrap_or(Value::Uninit)
 }

@@ -462,6 +462,13 @@ pub(crate) fn write(path: &mut Path, register: u8, value: Value) {
     path.written.add(path.state.depth(), register_place(register));
 }
 
+/// What a call leaves of the registers that it does not keep.
+pub(crate) fn clobber(path: &mut Path) {
+    for register in 0..=5 {
+        write(path, register, Value::Uninit);
+    }
+}
+
 pub(crate) fn has_id(value: Value, wanted: u32) -> bool {
     match value {
         Value::ElementOrNull { id, .. }

@@ -81,6 +81,12 @@ impl Value {
             _ => Value::Scalar(number),
         }
     }
+
+    /// How far two pointers are from where the object begins that both point into.
+    pub(crate) fn distances(self, other: Value) -> Option<(Scalar, Scalar)> {
+        let (mine, theirs) = (self.distance()?, other.distance()?);
+        (self.with(theirs) == other).then_some((mine, theirs))
+    }
 }
 
 /// A place in the stack of one frame.

@@ -16,7 +16,7 @@ use crate::btf::ext::{CORE_KINDS, CORE_TYPE_ID_LOCAL, CoreRelocation, LineRow};
 use crate::btf::{Btf, Kind};
 use crate::elf::core::{self, Relocated};
 use crate::elf::error::{ElfError, ElfErrorKind, Result};
-use crate::elf::maps::{Maps, Slot};
+use crate::elf::maps::{Maps, Slot, VERSION};
 use crate::elf::sections::{Code, Function, Place, Relocation, SectionIndex, Sections, Symbol};
 use crate::elf::{ObjectFile, ProgramOrigin, Unusable, limits, source_line};
 use crate::insn::{class, jmp, pseudo};
@@ -393,12 +393,11 @@ impl<'a> Linker<'a> {
         }
         let section = match symbol.place {
             Place::Section(section) => section,
-            Place::Undefined if self.maps.config.contains_key(&symbol.name) => {
-                let (map, offset) = self.maps.config[&symbol.name];
-                first = Insn { src: pseudo::MAP_INDEX_VALUE, imm: map as i32, ..first };
-                return Ok([first, Insn { imm: offset as i32, ..second }]);
-            }
             Place::Undefined => {
+                if let Some(map) = self.maps.version.filter(|_| symbol.name == VERSION) {
+                    first = Insn { src: pseudo::MAP_INDEX_VALUE, imm: map as i32, ..first };
+                    return Ok([first, Insn { imm: 0, ..second }]);
+                }
                 // A kernel function that is there has an address that is not 0; nothing but that is said of it.
                 let imm = i32::from(kfunc::by_name(&symbol.name).is_some());
                 if imm == 0 {

@@ -27,8 +27,8 @@ pub(crate) struct Maps {
     pub(crate) slots: Vec<Slot>,
     /// What was defined at an offset of a section, and is none of those that weir has.
     pub(crate) unusable: BTreeMap<(SectionIndex, u64), Unusable>,
-    /// Of the variables that stand for the kernel's configuration: map, and offset in its value.
-    pub(crate) config: BTreeMap<String, (usize, u32)>,
+    /// Index of the map that is the variable named [`VERSION`], if the file declares it and the version is known.
+    pub(crate) version: Option<usize>,
 }
 
 /// A slot of an array of programs: map, index, and the function's section and offset there.
@@ -84,7 +84,7 @@ const KERNEL_KINDS: [&str; 33] = [
 
 /// Where variables are declared whose values only the kernel's configuration says, and the one that is its version.
 const CONFIG: &str = ".kconfig";
-const VERSION: &str = "LINUX_KERNEL_VERSION";
+pub(crate) const VERSION: &str = "LINUX_KERNEL_VERSION";
 const VERSION_BYTES: u32 = 4;
 
 /// `LIBBPF_PIN_BY_NAME`.
@@ -102,7 +102,7 @@ const IPROUTE2_BYTES: usize = 36;
 const IPROUTE2_KNOWN_BYTES: usize = 28;
 
 impl Maps {
-    pub(crate) fn of(sections: &Sections, kernel_version: Option<u32>) -> Result<Maps> {
+    pub(crate) fn of(sections: &Sections, kernel_version: fn() -> Option<u32>) -> Result<Maps> {
         let mut maps = Maps::default();
         let described = sections.btf.as_ref().map_or_else(Described::default, described);
         for role in [Role::LegacyMaps, Role::BtfMaps, Role::ReadOnly, Role::Writable] {
@@ -120,14 +120,14 @@ impl Maps {
                 added.map_err(|error| error.in_section(&data.name))?;
             }
         }
-        if let Some((btf, version)) = sections.btf.as_ref().zip(kernel_version) {
-            maps.kernel_version(btf, version)?;
+        if let Some(btf) = &sections.btf {
+            maps.kernel_version(btf, kernel_version)?;
         }
         Ok(maps)
     }
 
     /// The variable that holds the kernel's version, if the file declares it.
-    fn kernel_version(&mut self, btf: &Btf, version: u32) -> Result<()> {
+    fn kernel_version(&mut self, btf: &Btf, version: fn() -> Option<u32>) -> Result<()> {
         let declared = btf.section_variables(CONFIG).into_iter().filter_map(|id| btf.get(id));
         let found =
             declared.filter(|variable| btf.name(variable.name) == Some(VERSION)).find_map(|variable| {
@@ -135,12 +135,12 @@ impl Maps {
                 (btf.size_of(ty)? == VERSION_BYTES).then_some(ty)
             });
         let Some(ty) = found else { return Ok(()) };
+        let Some(version) = version() else { return Ok(()) };
         let mut spec = MapSpec::new(CONFIG, MapKind::Array, 4, VERSION_BYTES, 1);
         spec.flags = flag::RDONLY_PROG;
         let variables = vec![Variable { name: VERSION.to_owned(), offset: 0, ty }];
         let initial = Some(version.to_le_bytes().to_vec());
-        let map = self.push(spec, MapOrigin { initial, variables, ..MapOrigin::default() })?;
-        self.config.insert(VERSION.to_owned(), (map, 0));
+        self.version = Some(self.push(spec, MapOrigin { initial, variables, ..MapOrigin::default() })?);
         Ok(())
     }
 

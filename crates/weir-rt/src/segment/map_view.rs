@@ -116,8 +116,11 @@ impl<'a> MapView<'a> {
             return None;
         }
         match map.spec.kind {
-            MapKind::RingBuf | MapKind::BloomFilter | MapKind::PerfEventArray | MapKind::CgroupArray => None,
-            MapKind::DevMap
+            MapKind::RingBuf
+            | MapKind::BloomFilter
+            | MapKind::PerfEventArray
+            | MapKind::CgroupArray
+            | MapKind::DevMap
             | MapKind::DevMapHash
             | MapKind::CpuMap
             | MapKind::XskMap
@@ -191,10 +194,11 @@ impl<'a> MapView<'a> {
     pub fn entries(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let map = self.layout();
         match map.spec.kind {
-            MapKind::RingBuf | MapKind::BloomFilter | MapKind::PerfEventArray | MapKind::CgroupArray => {
-                Vec::new()
-            }
-            MapKind::DevMap
+            MapKind::RingBuf
+            | MapKind::BloomFilter
+            | MapKind::PerfEventArray
+            | MapKind::CgroupArray
+            | MapKind::DevMap
             | MapKind::DevMapHash
             | MapKind::CpuMap
             | MapKind::XskMap
