@@ -9,12 +9,15 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::time::Duration;
 
 use nix::libc;
 use weir_ebpf::elf::ObjectFile;
 use weir_ebpf::insn::{class, jmp};
-use weir_ebpf::{Insn, MapKind, Object, Program, ProgramKind};
+use weir_ebpf::{Insn, MapKind, MapSpec, Object, Program, ProgramKind};
 use weir_kernel::{Input, KernelError, Maps, ProgType, Ran};
+
+use crate::alarm::{self, Alarm};
 
 /// What the kernel holds for us.
 #[derive(Debug)]
@@ -132,7 +135,11 @@ pub fn available() -> Result<(), String> {
 
 /// Makes the maps of `object` and loads its programs.
 pub fn load(object: &Object) -> Result<Loaded, KernelError> {
-    load_each(object, |kind| match kind {
+    load_each(object, prog_type)
+}
+
+fn prog_type(kind: ProgramKind) -> Result<ProgType, KernelError> {
+    match kind {
         ProgramKind::Probe | ProgramKind::Controller => Ok(ProgType::Kprobe),
         ProgramKind::Tracepoint => Ok(ProgType::Tracepoint),
         ProgramKind::SocketFilter => Ok(ProgType::SocketFilter),
@@ -143,16 +150,32 @@ pub fn load(object: &Object) -> Result<Loaded, KernelError> {
         ProgramKind::SkMsg => Ok(ProgType::SkMsg),
         ProgramKind::FlowDissector => Ok(ProgType::FlowDissector),
         ProgramKind::Tracing | ProgramKind::Memory { .. } => Err(KernelError::Kind { kind }),
-    })
+    }
 }
 
-/// A file's maps in the kernel, for its verdicts on the file's programs.
+/// Maps in the kernel, for its verdicts on the programs that use them.
 #[derive(Debug)]
 pub struct Oracle(Maps);
 
 impl Oracle {
     pub fn of(file: &ObjectFile) -> Result<Oracle, KernelError> {
         Maps::of(file).map(Oracle)
+    }
+
+    pub fn over(maps: &[MapSpec]) -> Result<Oracle, KernelError> {
+        Maps::create(maps).map(Oracle)
+    }
+
+    /// Whether it loads the program as the type of its kind, or why not; none if it takes longer than `most`, when a
+    /// signal ends its verifier.
+    pub fn loads_within(&self, program: &Program, most: Duration) -> Option<Result<(), KernelError>> {
+        let prog_type = prog_type(program.kind).expect("a kind that the kernel has");
+        alarm::ignore_alarms();
+        let _alarm = Alarm::every(most);
+        match weir_kernel::load_as(program, &self.0, prog_type) {
+            Err(KernelError::Refused { error, .. }) if error.raw_os_error() == Some(libc::EAGAIN) => None,
+            result => Some(result.map(drop)),
+        }
     }
 
     /// Whether it loads the program, or why not. None of kinds that it loads only for what they are attached to.

@@ -5,6 +5,7 @@
 //! Development only: no crate that is shipped depends on it. A fault of a test's own set-up panics with the reason;
 //! what a machine lacks is a value (`Unavailable`), for the test to [`skip::skip`].
 
+pub mod alarm;
 pub mod babeltrace2;
 pub mod bpf;
 pub mod cgroup;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
+use nix::libc;
 use weir_ebpf::btf::{Argument, Described};
 use weir_ebpf::insn::pseudo;
 use weir_ebpf::{Insn, Program, ProgramKind, context};
@@ -110,6 +111,9 @@ const GROWTH_BYTES_MAX: usize = 4096;
 
 /// Bytes for the verifier's log; longer logs lose their beginning.
 const LOG_BYTES: usize = 1 << 20;
+/// What it has: each instruction as it is followed, or only how many there were.
+const LOG_INSTRUCTIONS: u32 = 1;
+const LOG_STATISTICS: u32 = 4;
 
 /// Loads `program`, whose map indices refer to `maps`, under the licence GPL.
 pub fn load(program: &Program, maps: &Maps) -> Result<Loaded, KernelError> {
@@ -271,8 +275,13 @@ pub(crate) fn load_insns(kind: Kind, name: &str, code: &Code) -> Result<OwnedFd,
         // the answer is a descriptor.
         unsafe { syscall::open(syscall::PROG_LOAD, &mut attributes) }
     };
-    // Only a refusal is asked for its log: a log that is too long would refuse what is right.
-    load(0).or_else(|_| load(1)).map_err(|error| {
+    // Only a refusal is asked for its log: a log that is too long would refuse what is right. Of a program that takes
+    // too long to verify the log has some million lines and takes seconds to write: the error's own, and statistics.
+    let loaded = load(0).or_else(|error| match error.raw_os_error() {
+        Some(libc::E2BIG) => load(LOG_STATISTICS),
+        _ => load(LOG_INSTRUCTIONS),
+    });
+    loaded.map_err(|error| {
         let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
         let log = String::from_utf8_lossy(&log[..end]).into_owned();
         KernelError::Refused { name: name.to_owned(), error, log }

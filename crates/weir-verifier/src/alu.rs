@@ -22,7 +22,12 @@ pub(crate) fn apply(operation: u8, off: i16, wide: bool, dst: Scalar, src: Scala
     let result = match (operation, off) {
         (alu::ADD, _) => add(a, b),
         (alu::SUB, _) => sub(a, b),
-        (alu::MUL, _) => mul(a, b),
+        (alu::MUL, _) if wide => mul(a, b),
+        (alu::MUL, _) => {
+            // The low half of a product is the same whether its factors have signs or not.
+            let low = mul(a, b).low(32);
+            low.intersect(mul(signed(dst), signed(src)).low(32)).unwrap_or(low)
+        }
         (alu::DIV, 0) => div(a, b),
         (alu::DIV, _) => signed_div(signed(dst), signed(src)),
         (alu::MOD, 0) => modulo(a, b),
@@ -116,15 +121,27 @@ fn exact32(operation: u8, off: i16, dst: u32, src: u32) -> u32 {
 }
 
 pub(crate) fn add(a: Scalar, b: Scalar) -> Scalar {
-    let bounds = a.min.checked_add(b.min).zip(a.max.checked_add(b.max));
-    let signed = a.smin.checked_add(b.smin).zip(a.smax.checked_add(b.smax));
+    let bounds = ends((a.min.overflowing_add(b.min), false), (a.max.overflowing_add(b.max), false));
+    let signed =
+        ends((a.smin.overflowing_add(b.smin), a.smin < 0), (a.smax.overflowing_add(b.smax), a.smax < 0));
     Scalar::of(bounds, signed, a.bits.add(b.bits))
 }
 
 pub(crate) fn sub(a: Scalar, b: Scalar) -> Scalar {
-    let bounds = a.min.checked_sub(b.max).zip(a.max.checked_sub(b.min));
-    let signed = a.smin.checked_sub(b.smax).zip(a.smax.checked_sub(b.smin));
+    let bounds = ends((a.min.overflowing_sub(b.max), false), (a.max.overflowing_sub(b.min), false));
+    let signed =
+        ends((a.smin.overflowing_sub(b.smax), a.smin < 0), (a.smax.overflowing_sub(b.smin), a.smax < 0));
     Scalar::of(bounds, signed, a.bits.sub(b.bits))
+}
+
+/// The least and the largest of sums or differences, where both wrap around or neither does: then all between do as they do. Each with whether
+/// its first operand is negative, which says in which direction a signed one wraps.
+pub(crate) fn ends<T>(
+    ((least, wraps), is_negative): ((T, bool), bool),
+    ((most, other_wraps), other_is_negative): ((T, bool), bool),
+) -> Option<(T, T)> {
+    let alike = wraps == other_wraps && (!wraps || is_negative == other_is_negative);
+    alike.then_some((least, most))
 }
 
 fn mul(a: Scalar, b: Scalar) -> Scalar {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::alu::ends;
+
 /// All numbers of 32 bits that are within both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Half {
@@ -46,30 +48,26 @@ impl Half {
 
     /// All sums, modulo 2^32.
     pub(crate) fn plus(self, other: Half) -> Half {
-        let mut sum = Half::ANY;
-        if let (Some(min), Some(max)) = (self.min.checked_add(other.min), self.max.checked_add(other.max)) {
-            (sum.min, sum.max) = (min, max);
-        }
-        if let (Some(smin), Some(smax)) =
-            (self.smin.checked_add(other.smin), self.smax.checked_add(other.smax))
-        {
-            (sum.smin, sum.smax) = (smin, smax);
-        }
-        sum
+        let (a, b) = (self, other);
+        let bounds = ends((a.min.overflowing_add(b.min), false), (a.max.overflowing_add(b.max), false));
+        let signed =
+            ends((a.smin.overflowing_add(b.smin), a.smin < 0), (a.smax.overflowing_add(b.smax), a.smax < 0));
+        Half::of(bounds, signed)
     }
 
     /// All differences, modulo 2^32.
     pub(crate) fn minus(self, other: Half) -> Half {
-        let mut difference = Half::ANY;
-        if let (Some(min), Some(max)) = (self.min.checked_sub(other.max), self.max.checked_sub(other.min)) {
-            (difference.min, difference.max) = (min, max);
-        }
-        if let (Some(smin), Some(smax)) =
-            (self.smin.checked_sub(other.smax), self.smax.checked_sub(other.smin))
-        {
-            (difference.smin, difference.smax) = (smin, smax);
-        }
-        difference
+        let (a, b) = (self, other);
+        let bounds = ends((a.min.overflowing_sub(b.max), false), (a.max.overflowing_sub(b.min), false));
+        let signed =
+            ends((a.smin.overflowing_sub(b.smax), a.smin < 0), (a.smax.overflowing_sub(b.smin), a.smax < 0));
+        Half::of(bounds, signed)
+    }
+
+    fn of(bounds: Option<(u32, u32)>, signed: Option<(i32, i32)>) -> Half {
+        let (min, max) = bounds.unwrap_or((Half::ANY.min, Half::ANY.max));
+        let (smin, smax) = signed.unwrap_or((Half::ANY.smin, Half::ANY.smax));
+        Half { min, max, smin, smax }
     }
 
     /// The same set, each kind of bounds as narrow as the other makes it. None: the set is empty.

@@ -189,7 +189,13 @@ impl Walk<'_> {
         }
         if let Some(by) = by.as_constant() {
             let link = path.state.links.of(depth, Spot::Register(dst))?;
-            let after = links::after(link, held, operation, off, wide, by)?;
+            let after = links::after(link, held, operation, off, wide, by).or_else(|| {
+                let apart = match operation {
+                    alu::ADD | alu::SUB => self.with_its_copies(path, dst, link)?,
+                    _ => return None,
+                };
+                links::after(apart, held, operation, off, wide, by)
+            })?;
             // What is found out of the result may rest on what the number was linked with before.
             self.rests_on_link(path, depth, register_place(dst));
             return Some(after);
@@ -198,6 +204,25 @@ impl Walk<'_> {
         let place = held.as_constant().filter(|_| moves_pointer && operation == alu::ADD)?;
         let link = self.link_of(path, depth, Spot::Register(src.register()?));
         links::after(link, by, operation, off, wide, place)
+    }
+
+    /// The link of `dst` in a new class, with its exact copies, which leave theirs. For what the link that it has cannot say:
+    /// a copy that is moved, of a number that another one is the low half of, to see whether it is in a range.
+    fn with_its_copies(&mut self, path: &mut Path, dst: u8, link: Link) -> Option<Link> {
+        let (depth, spot) = (path.state.depth(), Spot::Register(dst));
+        let others = path.state.links.others(depth, spot, link);
+        let copies: Vec<(usize, Spot)> =
+            others.filter(|(.., other)| *other == link).map(|(frame, spot, _)| (frame, spot)).collect();
+        if copies.is_empty() {
+            return None;
+        }
+        let apart = Link { id: self.new_id(), form: Form::Whole, add: 0 };
+        for (frame, copy) in copies {
+            self.rests_on_link(path, frame, copy.place());
+            path.state.links.cut(frame, |spot| spot == copy);
+            path.state.links.set(frame, copy, apart);
+        }
+        Some(apart)
     }
 
     /// The link of what is loaded from `at`.

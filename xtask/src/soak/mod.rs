@@ -27,7 +27,7 @@ use crate::soak::record::{Counts, Record};
 use crate::soak::scripts::Sides;
 use crate::soak::test_program::{
     ATTACH, BUDGET, CLAIMS, DIFFERENTIAL, EMISSION, FILTER, LOADS, MAPS, PCAP, RECORD, RECORD_KILL,
-    SESSION_KILL, STAMPS, STORMS, TestProgram,
+    SESSION_KILL, STAMPS, STORMS, TestProgram, VERDICTS,
 };
 use crate::workspace;
 
@@ -85,7 +85,7 @@ enum Name {
     SessionKill,
     /// Keep a costly probe to a budget of 1 %, on an idle machine
     Budget,
-    /// Compare interpreters and machine code; a cycle is 90,000 programs of three generators
+    /// Compare interpreters and machine code; a cycle is 120,000 programs of four generators
     Differential,
     /// Run what random modules compile to beside an evaluator of theirs; a cycle is 2,000 modules
     Emission,
@@ -95,6 +95,8 @@ enum Name {
     Stamps,
     /// Hold runs against what the verifier claims; a cycle is 20,000 programs
     Claims,
+    /// Compare the kernel's verdicts with weir's; a cycle is 20,000 programs of each of two generators
+    Verdicts,
     /// Compare filters with a slow evaluator; a cycle is 200,000 cases of both dialects
     Filter,
     /// Compare random scripts with what bpftrace 0.23 does with them; a cycle is 50 scripts
@@ -134,14 +136,16 @@ const RECORD_CYCLES: u64 = 100;
 const RECORD_KILL_CYCLES: u64 = 50;
 const SESSION_KILL_CYCLES: u64 = 50;
 const BUDGET_CYCLES: u64 = 20;
-/// Of 90,000 programs: 10⁷.
-const DIFFERENTIAL_CYCLES: u64 = 112;
+/// Of 120,000 programs: 10⁷.
+const DIFFERENTIAL_CYCLES: u64 = 84;
 /// Of 2,000 modules: 10⁵.
 const EMISSION_CYCLES: u64 = 50;
 const PCAP_CYCLES: u64 = 10;
 const STAMPS_CYCLES: u64 = 1;
 /// Of 20,000 programs: 10⁷.
 const CLAIMS_CYCLES: u64 = 500;
+/// Of 40,000 programs: 10⁶.
+const VERDICTS_CYCLES: u64 = 25;
 /// Of 200,000 cases: 10⁷.
 const FILTER_CYCLES: u64 = 50;
 /// Of 50 scripts: 5,000.
@@ -165,6 +169,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Pcap => Subject::Test(TestProgram::build(PCAP)?),
         Name::Stamps => Subject::Test(TestProgram::build(STAMPS)?),
         Name::Claims => Subject::Test(TestProgram::build(CLAIMS)?),
+        Name::Verdicts => Subject::Test(TestProgram::build(VERDICTS)?),
         Name::Filter => Subject::Test(TestProgram::build(FILTER)?),
         Name::Scripts => Subject::Sides(Sides::of(
             workspace::weir(options.weir.as_deref())?,
@@ -194,6 +199,7 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
         Name::Pcap => ("pcap", PCAP_CYCLES),
         Name::Stamps => ("stamps", STAMPS_CYCLES),
         Name::Claims => ("claims", CLAIMS_CYCLES),
+        Name::Verdicts => ("verdicts", VERDICTS_CYCLES),
         Name::Filter => ("filter", FILTER_CYCLES),
         Name::Scripts => ("scripts", SCRIPTS_CYCLES),
     };
@@ -214,7 +220,13 @@ pub(crate) fn soak(options: &Options) -> Result<()> {
     }
     let of_one_thread = matches!(
         options.name,
-        Name::Differential | Name::Emission | Name::Claims | Name::Filter | Name::Pcap | Name::Fuzz
+        Name::Differential
+            | Name::Emission
+            | Name::Claims
+            | Name::Verdicts
+            | Name::Filter
+            | Name::Pcap
+            | Name::Fuzz
     );
     let path = workspace::root().join("docs/soak").join(format!("{name}.json"));
     let mut record = Record::load(&path, &workspace::commit(), &workspace::machine())?;

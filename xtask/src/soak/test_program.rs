@@ -8,8 +8,9 @@
 //!   what order, and in how many threads.
 //! - storms: a family of processes forks, starts threads and executes programs faster than they can be probed; the seed
 //!   decides how many of what.
-//! - differential: programs of three generators give one result in interpreters and machine code.
+//! - differential: programs of four generators give one result in interpreters and machine code.
 //! - emission: what random modules compile to does what an evaluator of the modules says.
+//! - verdicts: random programs that weir's verifier and the kernel's judge, with a known reason where they differ.
 //! - pcap: expressions of pcap-filter(7), written and random ones, keep the packets that libpcap keeps.
 //! - stamps: times of packets that are captured in a DPDK application are CLOCK_REALTIME's, within a microsecond.
 //! - filter: random filters on random events decide as a slow evaluator does.
@@ -127,7 +128,7 @@ pub(super) const BUDGET: Soaked = Soaked {
 pub(super) const DIFFERENTIAL: Soaked = Soaked {
     package: "weir-jit",
     target: (&["--release", "--test", "integration"], "integration"),
-    test: "generators::programs_of_three_generators_agree",
+    test: "generators::programs_of_four_generators_agree",
     variable: "WEIR_GENERATORS",
     suffix: ":30000",
     limit: Duration::from_secs(900),
@@ -151,6 +152,16 @@ pub(super) const CLAIMS: Soaked = Soaked {
     variable: "WEIR_CLAIMS",
     suffix: ":20000",
     limit: Duration::from_secs(600),
+};
+
+/// A cycle is 20,000 programs of each of two generators.
+pub(super) const VERDICTS: Soaked = Soaked {
+    package: "weir-verifier",
+    target: (&["--release", "--test", "integration"], "integration"),
+    test: "kernel::verdicts_differ_for_known_reasons_alone",
+    variable: "WEIR_VERDICTS",
+    suffix: ":20000",
+    limit: Duration::from_secs(900),
 };
 
 /// A cycle is 2,000 expressions of each dialect on 50 events: 100,000 cases.

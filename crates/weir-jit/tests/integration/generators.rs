@@ -1,8 +1,9 @@
-//! Programs of three generators in the interpreters and in machine code: no difference in r0, in what they were lent (a
+//! Programs of four generators in the interpreters and in machine code: no difference in r0, in what they were lent (a
 //! packet, memory), and in maps; no access outside of what was lent, no run past its budget.
 //!
 //! - random: instructions at random on registers, stack and maps, which are all mixed into r0 at the end;
 //! - grammar: text made of snippets that are nearly right, as the verifier's own tests use;
+//! - evolving: numbers that go through loops, copies and partial checks, and decide then what is accessed;
 //! - mutants: programs that clang made of tests/bpf, and programs of packets and memory, with a few instructions
 //!   changed.
 //!
@@ -11,6 +12,7 @@
 //! of code (passes on and off, flags kept or not, with BMI2 or not, every use of lanes) is chosen at random.
 
 use crate::engines;
+use crate::evolve;
 use crate::generate;
 use crate::lent;
 use crate::random;
@@ -45,7 +47,7 @@ const CALL: u8 = class::JMP | jmp::CALL;
 /// What was accepted, by generator, and how often each part of the compiler was used.
 #[derive(Debug, Default)]
 struct Coverage {
-    accepted: [u64; 3],
+    accepted: [u64; 4],
     refused: u64,
     with_lanes: u64,
     /// Programs that were lent a packet or memory.
@@ -58,17 +60,23 @@ struct Coverage {
 impl Coverage {
     /// The line that `cargo xtask soak` keeps the sums of.
     fn counts(&self) -> String {
-        let Coverage { accepted: [random, grammar, mutants], refused, with_lanes, lent, threaded, too_long } =
-            self;
+        let Coverage {
+            accepted: [random, grammar, mutants, evolving],
+            refused,
+            with_lanes,
+            lent,
+            threaded,
+            too_long,
+        } = self;
         format!(
-            "counts: random={random} grammar={grammar} mutants={mutants} refused={refused} with_lanes={with_lanes} \
+            "counts: random={random} grammar={grammar} mutants={mutants} evolving={evolving} refused={refused} with_lanes={with_lanes} \
              lent={lent} threaded_runs={threaded} too_long_runs={too_long}"
         )
     }
 }
 
 #[test]
-fn programs_of_three_generators_agree() {
+fn programs_of_four_generators_agree() {
     let mut cases = Cases::of("WEIR_GENERATORS", DAILY);
     let seed = cases.seed();
     testkit::cpu::stay_on_this();
@@ -76,7 +84,7 @@ fn programs_of_three_generators_agree() {
     let mut mutants = worlds::Random(seed.wrapping_mul(0xd6e8_feb8_6659_fd93) | 1);
     let (maps, corpus) = (random::maps(), corpus());
     let mut coverage = Coverage::default();
-    for (case, generator) in cases.by_ref().flat_map(|case| [0, 1, 2].map(|generator| (case, generator))) {
+    for (case, generator) in cases.by_ref().flat_map(|case| [0, 1, 2, 3].map(|generator| (case, generator))) {
         while coverage.accepted[generator] <= case {
             let object = match generator {
                 0 => random_object(&mut random, &maps),
@@ -84,6 +92,13 @@ fn programs_of_three_generators_agree() {
                     let snippets = 2 + mutants.below(10);
                     generate::program(&mut mutants, snippets)
                 }
+                3 => loop {
+                    let snippets = 3 + mutants.below(12);
+                    let object = evolve::program(&mut mutants, snippets);
+                    if !tells_time_or_place(&object.programs[0]) {
+                        break object;
+                    }
+                },
                 _ if corpus.is_empty() => break,
                 _ => mutant(&mut mutants, &corpus),
             };
@@ -349,6 +364,7 @@ fn tells_time_or_place(program: &Program) -> bool {
         helper::RINGBUF_SUBMIT,
         helper::RINGBUF_DISCARD,
         helper::GET_ATTACH_COOKIE,
+        helper::GET_CURRENT_COMM,
     ];
     let is_call = |insn: &&Insn| insn.opcode == CALL && insn.src == pseudo::HELPER;
     program.insns.iter().filter(is_call).any(|insn| !SAME.contains(&insn.imm))

@@ -4,6 +4,8 @@
 
 mod emitter;
 mod engines;
+#[path = "../../../weir-verifier/tests/integration/evolve/mod.rs"]
+mod evolve;
 mod fake;
 #[path = "../../../weir-verifier/tests/integration/generate/mod.rs"]
 mod generate;

@@ -1,4 +1,4 @@
-//! Running code under signals: a call of it, what many take, and timers that interrupt one thread each.
+//! Running code under signals: a call of it, and what many take.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -6,7 +6,7 @@ use std::arch::asm;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use nix::libc;
+pub(crate) use testkit::alarm::{Alarm, take_alarms};
 use testkit::wait;
 
 /// How long a test waits for what a busy machine does at last.
@@ -47,9 +47,6 @@ impl Load {
     }
 }
 
-/// What a signal calls.
-pub(crate) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-
 /// Calls code that needs no context and clobbers what a C function may.
 pub(crate) fn call(code: u64) {
     // SAFETY: the code is a program without context that keeps callee-saved registers.
@@ -72,46 +69,4 @@ pub(crate) fn ns_per_call(code: u64, calls: u64) -> f64 {
         );
     }
     start.elapsed().as_nanos() as f64 / calls as f64
-}
-
-/// Sends SIGALRM to the thread that made it, for as long as it lives.
-pub(crate) struct Alarm(libc::timer_t);
-
-impl Alarm {
-    /// A process-wide timer would find the idle main thread; every busy thread has its own.
-    pub(crate) fn every(interval: Duration) -> Alarm {
-        let mut timer = std::ptr::null_mut();
-        let interval = libc::timespec { tv_sec: 0, tv_nsec: i64::from(interval.subsec_nanos()) };
-        let times = libc::itimerspec { it_interval: interval, it_value: interval };
-        // SAFETY: all zeros is a sigevent; the pointers are to values that outlive the calls.
-        let result = unsafe {
-            let mut event: libc::sigevent = std::mem::zeroed();
-            event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = libc::SIGALRM;
-            event.sigev_notify_thread_id = libc::gettid();
-            libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer)
-                | libc::timer_settime(timer, 0, &times, std::ptr::null_mut())
-        };
-        assert_eq!(result, 0, "timer");
-        Alarm(timer)
-    }
-}
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        // SAFETY: the timer was made by `every` and is deleted once.
-        unsafe { libc::timer_delete(self.0) };
-    }
-}
-
-/// Has `handler` take SIGALRM.
-pub(crate) fn take_alarms(handler: Handler) {
-    // SAFETY: all zeros is a sigaction without flags; the handler only calls code that a signal may interrupt.
-    let result = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        libc::sigaction(libc::SIGALRM, &action, std::ptr::null_mut())
-    };
-    assert_eq!(result, 0, "sigaction");
 }
