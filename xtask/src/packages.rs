@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 38] = [
+pub(crate) const PACKAGES: [Package; 39] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -24,6 +24,11 @@ pub(crate) const PACKAGES: [Package; 38] = [
     Package { name: "redis-server", program: "redis-server", used_for: "the end-to-end test on redis" },
     Package { name: "redis-tools", program: "redis-benchmark", used_for: "the end-to-end test on redis" },
     Package { name: "nginx", program: "/usr/sbin/nginx", used_for: "the soak that probes every function" },
+    Package {
+        name: "qemu-user",
+        program: "qemu-aarch64",
+        used_for: "the tests of interpreter and verifier on another processor",
+    },
     Package {
         name: "strace",
         program: "strace",
@@ -159,8 +164,9 @@ pub(crate) fn install_missing() -> Result<()> {
     Ok(())
 }
 
-/// Other machines that crates are checked for: another processor, and another system.
-const TARGETS: [&str; 2] = ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin"];
+/// Other machines that crates are checked for: another processor, and another system; with musl, tests are linked without a C
+/// compiler.
+const TARGETS: [&str; 3] = ["aarch64-unknown-linux-gnu", "aarch64-unknown-linux-musl", "x86_64-apple-darwin"];
 
 /// Adds their standard libraries to the compiler, where rustup can; what is missing is skipped.
 pub(crate) fn add_targets() {

@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 37] = [
+const MAY_USE: [(&str, &[&str]); 38] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-cbpf", &["weir-ebpf"]),
@@ -30,8 +30,9 @@ const MAY_USE: [(&str, &[&str]); 37] = [
     ("weir-filter", &["weir-source", "weir-ir", "weir-event"]),
     ("weir-codegen", &["weir-ir", "weir-ebpf", "weir-event"]),
     ("weir-verifier", &["weir-ebpf"]),
-    ("weir-rt", &["weir-ebpf", "weir-event"]),
-    ("weir-interp", &["weir-ebpf", "weir-verifier", "weir-rt"]),
+    ("weir-memory", &["weir-ebpf"]),
+    ("weir-rt", &["weir-ebpf", "weir-event", "weir-memory"]),
+    ("weir-interp", &["weir-ebpf", "weir-memory", "weir-verifier", "weir-rt"]),
     ("weir-jit", &["weir-ebpf", "weir-verifier", "weir-rt"]),
     ("weir-symbols", &["weir-event"]),
     ("weir-plan", &["weir-symbols", "weir-event"]),
@@ -81,7 +82,7 @@ const MAY_USE: [(&str, &[&str]); 37] = [
             "weir-process",
         ],
     ),
-    ("weir-bpf", &["weir-ebpf", "weir-verifier", "weir-rt", "weir-interp", "weir-jit"]),
+    ("weir-bpf", &["weir-ebpf", "weir-memory", "weir-verifier", "weir-rt", "weir-interp", "weir-jit"]),
     ("weir-capi", &["weir-bpf", "weir-pcap-filter", "weir-pcap-names", "weir-source"]),
     ("weir-run", BELOW_THE_PROGRAM),
     ("weir", BELOW_THE_PROGRAM),
@@ -104,6 +105,7 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-packet-ring",
     "weir-dpdk-source",
     "weir-codegen",
+    "weir-memory",
     "weir-verifier",
     "weir-rt",
     "weir-interp",

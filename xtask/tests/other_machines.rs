@@ -1,6 +1,7 @@
-//! What is Rust alone is checked for machines that this one is not: objects are read and verified there too.
+//! What is Rust alone is checked for machines that this one is not: objects are read, verified and run there too. Its tests run
+//! on another processor, in QEMU.
 //!
-//! Only for targets whose standard library is installed (`rustup target add TARGET`); no C compiler or linker is needed.
+//! Only for targets whose standard library is installed (`rustup target add TARGET`); no C compiler of theirs is needed.
 
 use std::process::Command;
 
@@ -8,28 +9,71 @@ use testkit::{paths, skip};
 
 /// Another processor, and another system.
 const TARGETS: [&str; 2] = ["aarch64-unknown-linux-gnu", "x86_64-apple-darwin"];
-const CRATES: [&str; 2] = ["weir-ebpf", "weir-verifier"];
+const CRATES: [&str; 4] = ["weir-ebpf", "weir-memory", "weir-verifier", "weir-interp"];
+
+/// The processor whose programs QEMU runs: with musl, programs are linked by the linker that comes with the compiler.
+const EMULATED: &str = "aarch64-unknown-linux-musl";
+const EMULATORS: [&str; 2] = ["qemu-aarch64", "qemu-aarch64-static"];
 
 #[test]
-fn objects_are_read_and_verified_on_other_machines() {
+fn objects_are_read_verified_and_run_on_other_machines() {
+    for target in TARGETS {
+        if has_library(target) {
+            succeeds(cargo("check", target).args(of_crates(&CRATES)));
+        }
+    }
+}
+
+#[test]
+fn tests_pass_on_another_processor() {
+    let emulator = EMULATORS
+        .into_iter()
+        .find(|name| Command::new(name).arg("-version").output().is_ok_and(|output| output.status.success()));
+    let Some(emulator) = emulator else {
+        return skip::skip("qemu-user", format!("neither {} nor {} is there", EMULATORS[0], EMULATORS[1]));
+    };
+    if !has_library(EMULATED) {
+        return;
+    }
+    let test = |crates: &[&str], of: &[&str]| {
+        let mut cargo = cargo("test", EMULATED);
+        let of_target = |name: &str| format!("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_{name}");
+        cargo.env(of_target("LINKER"), "rust-lld").env(of_target("RUNNER"), emulator);
+        cargo.env(of_target("RUSTFLAGS"), "-C link-self-contained=yes -C linker-flavor=ld.lld");
+        // They run for a second, and compile for ten.
+        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
+        succeeds(cargo.args(of_crates(crates)).args(of));
+    };
+    // They verify what they run. The other crates' own tests pass there too, but compile for a minute.
+    test(&["weir-memory"], &["--lib"]);
+    test(&["weir-interp"], &["--test", "integration"]);
+}
+
+/// Whether the target's standard library is there; a skip if not.
+fn has_library(target: &str) -> bool {
     let installed = Command::new("rustc").args(["--print", "sysroot"]).output().expect("rustc runs");
     let sysroot = String::from_utf8(installed.stdout).expect("a path");
-    for target in TARGETS {
-        let library = format!("{}/lib/rustlib/{target}/lib", sysroot.trim());
-        if !std::path::Path::new(&library).is_dir() {
-            skip::skip(
-                "rust-target",
-                format!("no standard library of {target} (rustup target add {target})"),
-            );
-            continue;
-        }
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(paths::root()).args(["check", "--quiet", "--offline", "--target", target]);
-        cargo.arg("--target-dir").arg(paths::target().join("other-machines"));
-        CRATES.iter().for_each(|name| {
-            cargo.args(["--package", name]);
-        });
-        let output = cargo.output().expect("cargo runs");
-        assert!(output.status.success(), "{target}: {}", String::from_utf8_lossy(&output.stderr));
+    let is_there = std::path::Path::new(&format!("{}/lib/rustlib/{target}/lib", sysroot.trim())).is_dir();
+    if !is_there {
+        skip::skip("rust-target", format!("no standard library of {target} (rustup target add {target})"));
     }
+    is_there
+}
+
+/// Cargo, in a folder of its own, so that it waits for nobody.
+fn cargo(command: &str, target: &str) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(paths::root()).args([command, "--quiet", "--offline", "--target", target]);
+    cargo.arg("--target-dir").arg(paths::target().join("other-machines"));
+    cargo
+}
+
+fn of_crates<'a>(crates: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    crates.iter().flat_map(|name| ["--package", name])
+}
+
+fn succeeds(command: &mut Command) {
+    let output = command.output().expect("cargo runs");
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    assert!(output.status.success(), "{command:?}: {}", said.concat());
 }

@@ -241,6 +241,13 @@ struct TestRun {
 }
 
 /// BPF_PROG_TEST_RUN with `frame` in rbp.
+#[cfg(not(target_arch = "x86_64"))]
+fn test_run_at(_: &mut TestRun, _: u64) -> io::Result<()> {
+    Err(io::Error::other("a frame pointer is set on x86-64 alone"))
+}
+
+/// BPF_PROG_TEST_RUN with `frame` in rbp.
+#[cfg(target_arch = "x86_64")]
 fn test_run_at(attributes: &mut TestRun, frame: u64) -> io::Result<()> {
     let result: i64;
     // SAFETY: the kernel reads `size_of::<TestRun>()` bytes of the attributes, and the context that they name, which lives over the call; rbp is restored before anything uses it, and the kernel checks whatever it reads there.

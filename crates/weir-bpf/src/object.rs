@@ -10,7 +10,7 @@ use weir_ebpf::btf::{Btf, KERNEL_BTF};
 use weir_ebpf::elf::{self, FILE_BYTES_MAX, ObjectFile};
 use weir_ebpf::{Insn, ProgramKind};
 use weir_interp::Environment;
-use weir_rt::context::ContextMut;
+use weir_rt::ContextMut;
 use weir_rt::local;
 use weir_rt::segment::{Identity, Segment, SegmentLayout, map_fault};
 use weir_verifier::{Limits, Maps, VerifiedProgram};

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use weir_ebpf::{ProgramKind, pt_regs};
 use weir_interp::Environment;
 use weir_interp::threaded::Threaded;
-use weir_rt::context::{self, Context, ContextMut};
 use weir_rt::executable::{Executable, Frame};
 use weir_rt::limits::LENT_BYTES_MAX;
 use weir_rt::local::{self, LocalProgram, PacketFields};
 use weir_rt::segment::Segment;
+use weir_rt::{Context, ContextMut};
 use weir_verifier::VerifiedProgram;
 
 use crate::error::Error;
@@ -139,7 +139,7 @@ impl Program {
             let bytes = if size == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(data, size) } };
             return self.run_in(&mut context(bytes));
         }
-        let mut frame = context::frame(kind, data as u64, size);
+        let mut frame = weir_memory::frame(kind, data as u64, size);
         match (&self.engine, self.rounds_max) {
             // SAFETY: the frame names the caller's bytes, which may be written: the caller's promise.
             (Ready::MachineCode(code), None) => return Ok(unsafe { code.run_frame(&mut frame) }),

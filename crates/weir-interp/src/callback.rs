@@ -5,26 +5,26 @@
 
 use weir_ebpf::HelperId;
 use weir_ebpf::helper::{self, LOOP_ROUNDS_MAX};
-use weir_rt::abi::Cursor;
+use weir_memory::Memory;
 
 use crate::Fault;
 use crate::machine::Machine;
 
 /// A helper's rounds that are under way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rounds {
+pub(crate) struct Rounds<C> {
     callback: usize,
-    over: Over,
+    over: Over<C>,
     context: u64,
 }
 
 /// What there is a round for each of.
 #[derive(Clone, Copy, Debug)]
-enum Over {
+enum Over<C> {
     /// Numbers: the next one, and how many there are.
     Numbers { next: u64, count: u64 },
-    /// Elements of a map.
-    Elements { map: u64, at: Cursor },
+    /// Elements of a map: how it is named, which it is, how far it is gone through, how many there were.
+    Elements { name: u64, map: usize, at: C, count: u64 },
 }
 
 /// Upper bits of a handle; no address of a process has them.
@@ -39,7 +39,7 @@ pub(crate) fn handle(slot: usize) -> u64 {
 const EINVAL: i64 = 22;
 const E2BIG: i64 = 7;
 
-impl Machine<'_> {
+impl<M: Memory> Machine<'_, M> {
     /// `loop`: r1 rounds of r2 with r3; flags in r4. `for_each_map_elem`: the same for each element of r1.
     pub(crate) fn begin_rounds(&mut self, helper: HelperId) -> Result<Option<u64>, Fault> {
         let [_, first, value, context, flags, ..] = self.registers;
@@ -55,29 +55,36 @@ impl Machine<'_> {
         }
         let over = match is_count {
             true => Over::Numbers { next: 0, count: first },
-            false => Over::Elements { map: first, at: Cursor::default() },
+            false => {
+                let map = self.checked(self.memory.iterated(first))?;
+                Over::Elements { name: first, map, at: M::Cursor::default(), count: 0 }
+            }
         };
         self.round(Rounds { callback, over, context })
     }
 
     /// A callback has returned.
-    pub(crate) fn end_round(&mut self, rounds: Rounds, is_last: bool) -> Result<Option<u64>, Fault> {
+    pub(crate) fn end_round(
+        &mut self,
+        rounds: Rounds<M::Cursor>,
+        is_last: bool,
+    ) -> Result<Option<u64>, Fault> {
         let done = match rounds.over {
             Over::Numbers { next, .. } => next,
-            Over::Elements { at, .. } => {
+            Over::Elements { count, .. } => {
                 self.memory.leave_element();
-                at.count
+                count
             }
         };
         if is_last { Ok(self.end_rounds(done)) } else { self.round(rounds) }
     }
 
-    fn round(&mut self, mut rounds: Rounds) -> Result<Option<u64>, Fault> {
+    fn round(&mut self, mut rounds: Rounds<M::Cursor>) -> Result<Option<u64>, Fault> {
         let is_over = matches!(rounds.over, Over::Numbers { next, count } if next == count);
         if !is_over && !self.takes_round() {
             return Ok(self.end_rounds(match rounds.over {
                 Over::Numbers { next, .. } => next,
-                Over::Elements { at, .. } => at.count,
+                Over::Elements { count, .. } => count,
             }));
         }
         match &mut rounds.over {
@@ -88,13 +95,12 @@ impl Machine<'_> {
                 [self.registers[1], self.registers[2]] = [*next, rounds.context];
                 *next += 1;
             }
-            Over::Elements { map, at } => {
-                let map = *map;
-                let found = self.memory.next_element(map, at);
-                let Some([key, value]) = self.checked(found)? else {
-                    return Ok(self.end_rounds(at.count));
+            Over::Elements { name, map, at, count } => {
+                let Some([key, value]) = self.memory.next_element(*map, at) else {
+                    return Ok(self.end_rounds(*count));
                 };
-                self.registers[1..5].copy_from_slice(&[map, key, value, rounds.context]);
+                *count += 1;
+                self.registers[1..5].copy_from_slice(&[*name, key, value, rounds.context]);
             }
         }
         self.enter(rounds.callback, Some(rounds))

@@ -1,43 +1,44 @@
 //! Runs eBPF programs one instruction at a time, checking everything: the reference that the JIT is compared with.
 //!
-//! In: a program, the segment with its maps, a context. Out: r0, and what the program did to maps and rings; or a
-//! [`Fault`] naming the instruction and what it did wrong. Instructions are those of RFC 9669. A verified program never
-//! faults; [`run_unverified`] is for programs that nobody has checked (mutants).
+//! In: a program, its maps, a context. Out: r0, and what the program did to maps and rings; or a [`Fault`] naming the
+//! instruction and what it did wrong. Instructions are those of RFC 9669. A verified program never faults; programs that
+//! nobody has checked (mutants) may.
 //!
-//! Runs BEGIN, END and interval programs where there is no JIT. Deliberately not fast: [`threaded`] is, for verified
-//! programs.
+//! The maps stand in a segment of weir-rt, on Linux on x86-64 (`run`), or in plain memory, on any machine ([`plain`]). Runs BEGIN, END and
+//! interval programs where there is no JIT. Deliberately not fast: `threaded` is, for verified programs.
 
 #![deny(missing_docs)]
+
+mod alu;
+
+mod callback;
 
 mod limits;
 
 mod machine;
 
-mod callback;
+pub mod plain;
 
-mod alu;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod segment;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub mod threaded;
 
 use thiserror::Error;
 use weir_ebpf::{Insn, MapSpec, Program, ProgramKind};
-use weir_rt::ContextMut;
-use weir_rt::memory::{Space, Violation};
-use weir_rt::segment::Segment;
+use weir_memory::{Memory, Violation};
 use weir_verifier::VerifiedProgram;
 
 use crate::machine::Code;
-
-/// What a run can reach besides its context.
-#[derive(Clone, Copy, Debug)]
-pub struct Environment<'a> {
-    /// The maps, in the order of the program's object.
-    pub segment: &'a Segment,
-}
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use crate::segment::{
+    Environment, run, run_among, run_limited, run_numbered, run_unverified, run_watched,
+};
 
 /// A run before one of its instructions.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment<'a> {
+#[derive(Debug)]
+pub struct Moment<'a, M> {
     /// Slot of the instruction that is about to run.
     pub at: usize,
     /// Calls under way, callbacks among them.
@@ -45,7 +46,7 @@ pub struct Moment<'a> {
     /// r0 to r10 as they are before it.
     pub registers: &'a [u64; 11],
     /// What the program may access.
-    pub memory: &'a Space<'a>,
+    pub memory: &'a M,
 }
 
 /// What a program did that none may do.
@@ -135,98 +136,49 @@ pub enum Fault {
     },
 }
 
-/// Runs a verified program with a `Frame` or a `Context`, which holds afterwards what the program left in it; the
-/// answer is r0.
-pub fn run<'c>(
-    program: &VerifiedProgram,
-    environment: &Environment<'_>,
-    context: impl Into<ContextMut<'c>>,
-) -> Result<u64, Fault> {
-    run_among(&[], program, environment, context)
-}
-
-/// The same with programs that tail calls lead to: the numbers in an array of programs are those of `others`. All are
-/// of one object.
-pub fn run_among<'c>(
-    others: &[&VerifiedProgram],
-    program: &VerifiedProgram,
-    environment: &Environment<'_>,
-    context: impl Into<ContextMut<'c>>,
-) -> Result<u64, Fault> {
-    let others: Vec<Option<&VerifiedProgram>> = others.iter().copied().map(Some).collect();
-    run_numbered(&others, program, environment, context)
-}
-
-/// The same where some numbers are of no program, and lead nowhere.
-pub fn run_numbered<'c>(
-    others: &[Option<&VerifiedProgram>],
-    program: &VerifiedProgram,
-    environment: &Environment<'_>,
-    context: impl Into<ContextMut<'c>>,
-) -> Result<u64, Fault> {
-    run_verified(others, program, environment, context.into(), None)
-}
-
-/// The same with so many rounds, at most, of loops that only helpers and `may_goto` bound; where there would be more, each such
-/// loop ends, and so does the run, in [`Fault::Rounds`].
-pub fn run_limited<'c>(
-    program: &VerifiedProgram,
-    environment: &Environment<'_>,
-    context: impl Into<ContextMut<'c>>,
-    rounds: u32,
-) -> Result<u64, Fault> {
-    run_verified(&[], program, environment, context.into(), Some(rounds))
-}
-
-fn run_verified(
-    others: &[Option<&VerifiedProgram>],
-    program: &VerifiedProgram,
-    environment: &Environment<'_>,
-    mut context: ContextMut<'_>,
+/// A verified program, and those that tail calls lead to, by number.
+#[derive(Clone, Copy)]
+struct Verified<'a> {
+    program: &'a VerifiedProgram,
+    others: &'a [Option<&'a VerifiedProgram>],
+    /// Rounds of the run, where they are limited.
     rounds: Option<u32>,
-) -> Result<u64, Fault> {
-    let there = || others.iter().copied().flatten();
-    if let Some(other) = there().find(|other| other.maps() != program.maps()) {
-        return Err(Fault::Maps { what: format!("{} is of another object", other.name()) });
-    }
-    if there().any(|other| other.kind() != program.kind()) {
-        return Err(Fault::Context { kind: program.kind() });
-    }
-    let zeroes_frames = program.zeroes_frames() || there().any(VerifiedProgram::zeroes_frames);
-    let others: Vec<&[Insn]> =
-        others.iter().map(|other| other.map_or(&[][..], VerifiedProgram::insns)).collect();
-    let code = Code {
-        kind: program.kind(),
-        insns: program.insns(),
-        maps: program.maps(),
-        others: &others,
-        is_verified: true,
-        zeroes_frames,
-        rounds_max: rounds.map(|rounds| rounds.saturating_add(1)),
-    };
-    machine::run(code, environment, &mut context, limits::VERIFIED_STEPS_MAX, &mut |_| {})
 }
 
-/// Runs any program for at most `steps` instructions. `maps`: those of its object.
-pub fn run_unverified<'c>(
-    program: &Program,
-    maps: &[MapSpec],
-    environment: &Environment<'_>,
-    context: impl Into<ContextMut<'c>>,
-    steps: u64,
-) -> Result<u64, Fault> {
-    run_watched(program, maps, environment, context, steps, &mut |_| {})
+impl Verified<'_> {
+    fn run<M: Memory>(self, memory: M) -> Result<(u64, M::Left), Fault> {
+        let Verified { program, others, rounds } = self;
+        let there = || others.iter().copied().flatten();
+        if let Some(other) = there().find(|other| other.maps() != program.maps()) {
+            return Err(Fault::Maps { what: format!("{} is of another object", other.name()) });
+        }
+        if there().any(|other| other.kind() != program.kind()) {
+            return Err(Fault::Context { kind: program.kind() });
+        }
+        let zeroes_frames = program.zeroes_frames() || there().any(VerifiedProgram::zeroes_frames);
+        let others: Vec<&[Insn]> =
+            others.iter().map(|other| other.map_or(&[][..], VerifiedProgram::insns)).collect();
+        let code = Code {
+            kind: program.kind(),
+            insns: program.insns(),
+            maps: program.maps(),
+            others: &others,
+            is_verified: true,
+            zeroes_frames,
+            rounds_max: rounds.map(|rounds| rounds.saturating_add(1)),
+        };
+        machine::run(code, memory, limits::VERIFIED_STEPS_MAX, &mut |_| {})
+    }
 }
 
-/// The same, and `watch` is called before each instruction.
-pub fn run_watched<'c>(
+/// Runs any program for at most `steps` instructions; `watch` is called before each.
+fn watched<M: Memory>(
     program: &Program,
     maps: &[MapSpec],
-    environment: &Environment<'_>,
-    context: impl Into<ContextMut<'c>>,
+    memory: M,
     steps: u64,
-    watch: &mut dyn FnMut(Moment<'_>),
-) -> Result<u64, Fault> {
+    watch: &mut dyn FnMut(Moment<'_, M>),
+) -> Result<(u64, M::Left), Fault> {
     let code = Code {
         kind: program.kind,
         insns: &program.insns,
@@ -236,5 +188,5 @@ pub fn run_watched<'c>(
         zeroes_frames: true,
         rounds_max: None,
     };
-    machine::run(code, environment, &mut context.into(), steps, watch)
+    machine::run(code, memory, steps, watch)
 }

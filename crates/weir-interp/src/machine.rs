@@ -1,14 +1,13 @@
-//! The machine: eleven registers, a program counter, call frames, and the checked memory of `weir_rt::memory`.
+//! The machine: eleven registers, a program counter, call frames, and a [`Memory`] that checks every access.
 
 use weir_ebpf::insn::{LD_IMM64, MAY_GOTO, alu, atomic, class, jmp, mode, pseudo, size, source};
 use weir_ebpf::{Insn, MapSpec, ProgramKind, helper};
-use weir_rt::ContextMut;
-use weir_rt::memory::{AtomicOp, Space, Violation, Width};
+use weir_memory::{AtomicOp, Memory, Violation, Width};
 
 use crate::alu::{Swap, alu32, alu64, holds32, holds64, swap};
 use crate::callback::{self, Rounds};
 use crate::limits::MAY_GOTO_ROUNDS_MAX;
-use crate::{Environment, Fault, Moment};
+use crate::{Fault, Moment};
 
 /// A program: its instructions, the maps of its object, and what it is run for.
 #[derive(Clone, Copy)]
@@ -26,31 +25,13 @@ pub(crate) struct Code<'a> {
     pub(crate) rounds_max: Option<u32>,
 }
 
-/// Runs `code` from the first instruction to the `EXIT` of the outermost function.
-pub(crate) fn run(
+/// Runs `code` from the first instruction to the `EXIT` of the outermost function: r0, and what the memory says is left.
+pub(crate) fn run<M: Memory>(
     code: Code<'_>,
-    environment: &Environment<'_>,
-    context: &mut ContextMut<'_>,
+    mut memory: M,
     steps: u64,
-    watch: &mut dyn FnMut(Moment<'_>),
-) -> Result<u64, Fault> {
-    if !context.fits(code.kind) {
-        return Err(Fault::Context { kind: code.kind });
-    }
-    let (result, slots, session_cookie) =
-        run_in(code, Space::with(environment.segment, context), steps, watch)?;
-    context.set_slots(slots);
-    context.set_session_cookie(session_cookie);
-    Ok(result)
-}
-
-/// r0, the slots of the context, and what is left for the other run of the session.
-fn run_in(
-    code: Code<'_>,
-    mut memory: Space<'_>,
-    steps: u64,
-    watch: &mut dyn FnMut(Moment<'_>),
-) -> Result<(u64, [u64; 21], u64), Fault> {
+    watch: &mut dyn FnMut(Moment<'_, M>),
+) -> Result<(u64, M::Left), Fault> {
     check_maps(&memory, code.maps)?;
     if code.is_verified {
         memory.allow_changes();
@@ -78,18 +59,17 @@ fn run_in(
             memory: &machine.memory,
         });
         if let Some(result) = machine.step()? {
-            let (slots, session_cookie) = (machine.memory.slots(), machine.memory.session_cookie());
-            machine.memory.finish().map_err(|violation| Fault::End { violation })?;
+            let left = machine.memory.finish().map_err(|violation| Fault::End { violation })?;
             if machine.rounds_of_run == Some(0) {
                 return Err(Fault::Rounds);
             }
-            return Ok((result, slots, session_cookie));
+            return Ok((result, left));
         }
     }
     Err(Fault::Steps { steps })
 }
 
-pub(crate) struct Machine<'a> {
+pub(crate) struct Machine<'a, M: Memory> {
     kind: ProgramKind,
     insns: &'a [Insn],
     others: &'a [&'a [Insn]],
@@ -97,36 +77,37 @@ pub(crate) struct Machine<'a> {
     tail_calls: u32,
     pub(crate) registers: [u64; 11],
     pub(crate) pc: usize,
-    callers: Vec<Caller>,
+    callers: Vec<Caller<M::Cursor>>,
     /// Times that `may_goto` goes on, in the function at hand: each call has its own.
     rounds_left: u32,
     /// Those of all loops of a run that only helpers and `may_goto` bound, where they are limited.
     rounds_of_run: Option<u32>,
-    pub(crate) memory: Space<'a>,
+    pub(crate) memory: M,
 }
 
 /// What a local call saves.
-struct Caller {
+struct Caller<C> {
     return_to: usize,
     /// r6 to r10.
     kept: [u64; 5],
     rounds_left: u32,
     /// The caller is a helper, which goes on when the function returns.
-    rounds: Option<Rounds>,
+    rounds: Option<Rounds<C>>,
 }
 
-fn check_maps(memory: &Space<'_>, maps: &[MapSpec]) -> Result<(), Fault> {
-    let present: Vec<&MapSpec> = memory.maps().collect();
-    if present.len() != maps.len() {
-        return Err(Fault::Maps { what: format!("{} instead of {}", present.len(), maps.len()) });
+fn check_maps(memory: &impl Memory, maps: &[MapSpec]) -> Result<(), Fault> {
+    let wrong = |what| Err(Fault::Maps { what });
+    for (index, wanted) in maps.iter().enumerate() {
+        match memory.spec(index) {
+            Some(present) if present == wanted => {}
+            Some(present) => return wrong(format!("{present:?} instead of {wanted:?}")),
+            None => return wrong(format!("{index} instead of {}", maps.len())),
+        }
     }
-    match maps.iter().zip(present).find(|(wanted, present)| wanted != present) {
-        Some((wanted, present)) => Err(Fault::Maps { what: format!("{present:?} instead of {wanted:?}") }),
-        None => Ok(()),
-    }
+    if memory.spec(maps.len()).is_some() { wrong(format!("more than {}", maps.len())) } else { Ok(()) }
 }
 
-impl Machine<'_> {
+impl<M: Memory> Machine<'_, M> {
     pub(crate) fn slots(&self) -> usize {
         self.insns.len()
     }
@@ -380,7 +361,11 @@ impl Machine<'_> {
     }
 
     /// Into a function; it returns behind the instruction at hand, or to the helper that is called there.
-    pub(crate) fn enter(&mut self, target: usize, rounds: Option<Rounds>) -> Result<Option<u64>, Fault> {
+    pub(crate) fn enter(
+        &mut self,
+        target: usize,
+        rounds: Option<Rounds<M::Cursor>>,
+    ) -> Result<Option<u64>, Fault> {
         let frame = self.memory.enter().ok_or(Fault::CallDepth { pc: self.pc })?;
         if self.zeroes_frames {
             self.memory.clear_frame();

@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 use weir_ebpf::ProgramKind;
 use weir_ebpf::context::memory;
-use weir_rt::context::{ContextMut, classifier_frame};
+use weir_memory::{ContextMut, classifier_frame};
 use weir_rt::executable::Frame;
 use weir_rt::limits::LENT_BYTES_MAX;
 use weir_rt::segment::Segment;
@@ -109,7 +109,7 @@ impl<S: Deref<Target = Segment>> Threaded<S> {
         unsafe { self.run_at(&mut frame) as u32 }
     }
 
-    /// The same as [`run`](Threaded::run) with addresses of the caller's in the frame, as [`frame`](weir_rt::context::frame) makes it.
+    /// The same as [`run`](Threaded::run) with addresses of the caller's in the frame, as [`frame`](weir_memory::frame) makes it.
     ///
     /// # Safety
     /// The memory that the frame names, of the kind of this program, may be read and written until this returns, and

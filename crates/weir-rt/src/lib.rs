@@ -12,8 +12,6 @@
 
 pub mod executable;
 
-pub mod context;
-
 pub mod limits;
 
 pub mod abi;
@@ -37,9 +35,9 @@ pub mod local;
 pub mod memory;
 
 pub use clock::{Clock, Ticks, pair as clock_pair};
-pub use context::{Context, ContextMut};
 pub use executable::{
     CpuSource, Executable, Frame, LanePolicy, LaneUse, RelocKind, Relocation, RuntimeFunction, SiteAbi,
     Symbol, TidSource,
 };
 pub use link::{LinkError, link};
+pub use weir_memory::{Context, ContextMut};

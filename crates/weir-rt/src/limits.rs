@@ -96,15 +96,11 @@ pub fn helper_stack_bytes(id: HelperId, has_tries: bool) -> u32 {
     }
 }
 
-/// Bytes of one eBPF stack frame (the kernel's MAX_BPF_STACK), and frames of local calls (its MAX_CALL_FRAMES).
-pub const STACK_FRAME_BYTES: u32 = 512;
-pub const CALL_DEPTH_MAX: u32 = 8;
+pub use weir_memory::limits::{CALL_DEPTH_MAX, LENT_BYTES_MAX, MAY_GOTO_ROUNDS_MAX, STACK_FRAME_BYTES};
+
 /// Most bytes below its return address that any program and the helpers it calls use, for those that another may take
 /// over from: frames of 512 bytes together, and of each what its functions save and keep besides.
 pub const PROGRAM_STACK_BYTES: u32 = STACK_FRAME_BYTES + CALL_DEPTH_MAX * 160 + HELPER_STACK_BYTES;
-
-/// Times that each call of a function may pass its `may_goto` instructions before they jump (the kernel's BPF_MAX_LOOPS).
-pub const MAY_GOTO_ROUNDS_MAX: u32 = 8 * 1024 * 1024;
 
 /// A dump of a hash gives up after so many entries too many, or buckets that are no chains: the segment is corrupted,
 /// and each further bucket would cost the full budget of steps.
@@ -115,10 +111,6 @@ pub const UNREADABLE_BUCKETS_MAX: u32 = 64;
 pub const MATCHES_MAX: u32 = 16;
 /// Walks of a stack for one dump, while others change it.
 pub const STACK_WALKS_MAX: u32 = 16;
-
-/// Most bytes of a packet or of memory that a program is lent: an offset in them is a legal pointer offset of the
-/// verifier, and a positive number of 4 bytes.
-pub const LENT_BYTES_MAX: u32 = 1 << 28;
 
 /// How far below this crate's code other code is put; what comes after a program is its heap, which grows.
 pub(crate) const CODE_NEAREST: usize = 16 << 20;

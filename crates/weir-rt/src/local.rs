@@ -18,13 +18,13 @@ use weir_ebpf::ProgramKind;
 pub use self::classify::PacketFields;
 use self::classify::Way;
 use self::code::{Code, SealedCode};
-use crate::context::ContextMut;
 use crate::executable::{CpuSource, Executable, Frame, LanePolicy, SiteAbi, Symbol, TidSource};
 use crate::isa;
 use crate::isa::native::call::weir_rt_call_program;
 use crate::link::link;
 use crate::runtime::{RuntimeImage, image, linked};
 use crate::segment::{DESCRIPTOR_BYTES, Filter, Mapping, Segment, SegmentLayout};
+use weir_memory::ContextMut;
 
 /// A program linked into this process. It may be run by several threads at once.
 #[derive(Debug)]
@@ -93,11 +93,11 @@ impl LocalProgram {
     /// # Panics
     /// If the context is of another kind than the program.
     pub fn run<'c>(&self, context: impl Into<ContextMut<'c>>) -> u64 {
-        let context: ContextMut<'c> = context.into();
+        let mut context: ContextMut<'c> = context.into();
         assert!(context.fits(self.kind), "a program of kind {} given {:?}", self.kind, context.kind());
         // SAFETY: the code was made from a verified program and linked for this address; the thunk gives it the frame
         // it asks for, whose addresses the context keeps alive, and saves every register it may change.
-        unsafe { weir_rt_call_program(self.entry(), context.frame) }
+        unsafe { weir_rt_call_program(self.entry(), context.frame_pointer()) }
     }
 
     /// The same of a program that was compiled with a limit of rounds, which is given with each run; with how many are left.
@@ -106,12 +106,12 @@ impl LocalProgram {
     /// If the context is of another kind than the program.
     pub fn run_limited<'c>(&self, context: impl Into<ContextMut<'c>>, rounds: u32) -> (u64, u32) {
         let mut context: ContextMut<'c> = context.into();
-        context.frame.tail_calls = rounds;
+        context.set_rounds(rounds);
         let r0 = self.run(context.reborrow());
-        (r0, context.frame.tail_calls)
+        (r0, context.frame().tail_calls)
     }
 
-    /// The same with addresses of the caller's in the frame, as [`frame`](crate::context::frame) makes it.
+    /// The same with addresses of the caller's in the frame, as [`frame`](weir_memory::frame) makes it.
     ///
     /// # Safety
     /// The memory that the frame names, of the kind of this program, may be read and written until this returns, and

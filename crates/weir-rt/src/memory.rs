@@ -16,46 +16,19 @@
 
 mod access;
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use thiserror::Error;
 use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::kfunc::{self, DeclaredCopy, KfuncId, TextTest};
-use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, context, pt_regs};
+use weir_ebpf::{MapKind, MapSpec, ProgramKind, context, pt_regs};
+pub use weir_memory::{AtomicOp, Memory, Violation, Width};
+use weir_memory::{ContextMut, Value, field_of_context};
 
-pub use self::access::{AtomicOp, Width};
 use crate::abi::{Cursor, Descriptor};
-use crate::context::ContextMut;
 use crate::executable::Frame;
 use crate::limits::{CALL_DEPTH_MAX, STACK_FRAME_BYTES};
 use crate::runtime::linked;
 use crate::segment::Segment;
-
-/// What a program must not do.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum Violation {
-    #[error("{} {bytes} bytes at {address:#x}, which is in no live region", verb(*.is_write))]
-    Outside { address: u64, bytes: u64, is_write: bool },
-    #[error("{} {bytes} bytes at offset {offset} of the context, which has no such field", verb(*.is_write))]
-    Field { offset: u64, bytes: u64, is_write: bool },
-    #[error("an atomic operation on {bytes} bytes at {address:#x}, which is not a multiple of them")]
-    Misaligned { address: u64, bytes: u64 },
-    #[error("helper {id} does not exist")]
-    NoHelper { id: HelperId },
-    #[error("{helper} changes this process, which was not allowed")]
-    ChangesProcess { helper: &'static str },
-    #[error("{helper} is for socket filters and classifiers")]
-    NoPacket { helper: &'static str },
-    #[error("argument {number} of {helper}: {value:#x} is not {wanted}")]
-    Argument { helper: &'static str, number: usize, value: u64, wanted: &'static str },
-    #[error("there is no map {index}")]
-    NoMap { index: u32 },
-    #[error("map_lookup_percpu_elem on a segment whose lanes are not claimed")]
-    NoLanes,
-    #[error("{count} ring records were neither submitted nor discarded")]
-    LeakedRecords { count: usize },
-}
 
 /// The memory of one run.
 #[derive(Debug)]
@@ -126,16 +99,6 @@ struct LiveKey {
     bytes: u64,
 }
 
-/// A helper's argument after its check.
-enum Value<'a> {
-    Number(u64),
-    Map(&'a Descriptor),
-    Bytes(Vec<u8>),
-    /// To be written back to this address.
-    Buffer(u64, Vec<u8>),
-    Record(LiveRecord),
-}
-
 const STACK_BYTES: u64 = (STACK_FRAME_BYTES * CALL_DEPTH_MAX) as u64;
 
 impl<'a> Space<'a> {
@@ -146,7 +109,7 @@ impl<'a> Space<'a> {
 
     /// Memory for one run with any context, which lives as long.
     pub fn with(segment: &'a Segment, context: &'a ContextMut<'_>) -> Self {
-        Space::over(segment, context.kind(), context.frame, lent(context))
+        Space::over(segment, context.kind(), context.frame(), lent(context))
     }
 
     fn over(segment: &'a Segment, kind: Option<ProgramKind>, frame: &Frame, lent: Vec<Region>) -> Self {
@@ -174,194 +137,9 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// What r1 and r2 are on entry.
-    pub fn arguments(&self) -> [u64; 2] {
-        match self.kind {
-            Some(ProgramKind::Memory { .. }) => {
-                [context::memory::ADDRESS, context::memory::BYTES].map(|at| self.slot(at))
-            }
-            _ => [self.context(), 0],
-        }
-    }
-
-    /// The slots of the context, as the program left them.
-    pub fn slots(&self) -> [u64; pt_regs::SLOTS as usize] {
-        std::array::from_fn(|slot| self.context[slot].load(Ordering::Relaxed))
-    }
-
     /// What a walk of the stack looks at.
     fn walked(&self) -> Frame {
         Frame { regs: self.slots(), is_entry: self.is_entry.into(), ..Frame::default() }
-    }
-
-    fn slot(&self, at: u32) -> u64 {
-        self.context[at as usize / 8].load(Ordering::Relaxed)
-    }
-
-    /// Allows helpers that change the process ([`helper::Access`]): for a program that a verifier accepted, which asks its user.
-    pub fn allow_changes(&mut self) {
-        self.may_change_process = true;
-    }
-
-    /// What r10 is on entry; each further frame is [`STACK_FRAME_BYTES`] below (see [`Space::enter`]).
-    pub fn stack_top(&self) -> u64 {
-        self.stack.as_ptr() as u64 + STACK_BYTES
-    }
-
-    /// A local call begins: the next frame is live. The answer is its r10; `None` where frames end.
-    pub fn enter(&mut self) -> Option<u64> {
-        if self.frames == CALL_DEPTH_MAX {
-            return None;
-        }
-        self.frames += 1;
-        Some(self.stack_top() - u64::from(STACK_FRAME_BYTES * (self.frames - 1)))
-    }
-
-    /// Zeroes the innermost frame, which may hold what an earlier call left.
-    pub fn clear_frame(&mut self) {
-        let words = (STACK_FRAME_BYTES / 8) as usize;
-        let end = self.stack.len() - (self.frames as usize - 1) * words;
-        self.stack[end - words..end].iter_mut().for_each(|word| *word.get_mut() = 0);
-    }
-
-    /// The innermost local call ends: its frame is no memory of the program any more.
-    pub fn leave(&mut self) {
-        assert!(self.frames > 1, "the outermost frame lives as long as the run");
-        self.frames -= 1;
-    }
-
-    /// The address of the context.
-    pub fn context(&self) -> u64 {
-        self.context.as_ptr() as u64
-    }
-
-    /// The definitions of the maps, in index order.
-    pub fn maps(&self) -> impl Iterator<Item = &'a MapSpec> {
-        self.segment.layout().maps.iter().map(|map| &map.spec)
-    }
-
-    /// What a program loads to name map `index`.
-    pub fn map(&self, index: u32) -> Result<u64, Violation> {
-        self.check_map(index)?;
-        Ok(std::ptr::from_ref(self.segment.descriptor(index as usize)) as u64)
-    }
-
-    /// Address of the first value of map `index`, an array kind.
-    pub fn map_value(&self, index: u32) -> Result<u64, Violation> {
-        self.check_map(index)?;
-        let map = &self.segment.layout().maps[index as usize];
-        if map.spec.kind.is_array() {
-            let lane = self.lane_of(map.lanes).map_or(0, |lane| u64::from(lane) * map.lane_stride);
-            Ok(self.segment.base() + map.data_offset + lane)
-        } else {
-            Err(Violation::NoMap { index })
-        }
-    }
-
-    pub fn load(&self, address: u64, width: Width) -> Result<u64, Violation> {
-        let (address, width) = self.in_context(address, width, false)?.unwrap_or((address, width));
-        let at = self.locate(address, width.bytes(), false)?;
-        // SAFETY: `locate` answers only live memory of at least so many bytes.
-        Ok(unsafe { access::load(at, width) })
-    }
-
-    pub fn store(&mut self, address: u64, width: Width, value: u64) -> Result<(), Violation> {
-        let (at, width) = match self.in_context(address, width, true)? {
-            Some(place) => place,
-            None => (self.locate(address, width.bytes(), true)?, width),
-        };
-        // SAFETY: as for `load`, and writable.
-        unsafe { access::store(at, width, value) };
-        Ok(())
-    }
-
-    /// A load that later accesses stay behind.
-    pub fn load_acquire(&self, address: u64, width: Width) -> Result<u64, Violation> {
-        self.check_aligned(address, width)?;
-        let value = self.load(address, width)?;
-        fence(Ordering::Acquire);
-        Ok(value)
-    }
-
-    /// A store that earlier accesses stay before.
-    pub fn store_release(&mut self, address: u64, width: Width, value: u64) -> Result<(), Violation> {
-        self.check_aligned(address, width)?;
-        fence(Ordering::Release);
-        self.store(address, width, value)
-    }
-
-    fn check_aligned(&self, address: u64, width: Width) -> Result<(), Violation> {
-        let bytes = width.bytes();
-        if address.is_multiple_of(bytes) { Ok(()) } else { Err(Violation::Misaligned { address, bytes }) }
-    }
-
-    /// One atomic operation on 4 or 8 bytes; the answer is the old value.
-    pub fn atomic(&mut self, address: u64, width: Width, op: AtomicOp) -> Result<u64, Violation> {
-        let bytes = width.bytes();
-        let at = self.locate(address, bytes, true)?;
-        if at % bytes != 0 || bytes < 4 {
-            return Err(Violation::Misaligned { address, bytes });
-        }
-        // SAFETY: as for `store`, and aligned.
-        Ok(unsafe { access::atomic(at, width, op) })
-    }
-
-    /// A packet load: the big-endian number at `offset` of a packet whose context is a `struct __sk_buff`. None: it is not all there.
-    pub fn packet_load(&self, offset: i32, width: Width) -> Option<u64> {
-        let (base, distance) = context::packet::load_base(offset)?;
-        let from = self.slot(base) + distance as u64;
-        if !self.kind.is_some_and(ProgramKind::has_packet_loads)
-            || from + width.bytes() > self.slot(context::packet::DATA_END)
-        {
-            return None;
-        }
-        // SAFETY: the slots of such a context name bytes that it lends, and no program writes to the slots (see
-        // `in_context`): the bytes from any base to the end are there.
-        let bytes = (0..width.bytes()).map(|n| unsafe { access::load(from + n, Width::B1) });
-        Some(bytes.fold(0, |value, byte| value << 8 | byte))
-    }
-
-    /// Calls a helper that calls nothing back with r1 to r5; the answer is r0.
-    pub fn call(&mut self, id: HelperId, registers: [u64; 5]) -> Result<u64, Violation> {
-        // What calls back or ends the program is the engine's own.
-        let is_ours = |proto: &&helper::HelperProto| proto.callback().is_none() && id != helper::TAIL_CALL;
-        let proto = helper::by_id(id).filter(is_ours);
-        let proto = proto.ok_or(Violation::NoHelper { id })?;
-        if !self.may_change_process && proto.access.changes {
-            return Err(Violation::ChangesProcess { helper: proto.name });
-        }
-        if helper::OF_XDP.contains(&id) && self.kind != Some(ProgramKind::Xdp) {
-            return Err(Violation::NoPacket { helper: proto.name });
-        }
-        if helper::OF_SK_BUFFS.contains(&id) && !self.kind.is_some_and(ProgramKind::is_sk_buff) {
-            return Err(Violation::NoPacket { helper: proto.name });
-        }
-        let mut values = Vec::with_capacity(proto.args.len());
-        for number in 0..proto.args.len() {
-            let value = self.argument(proto, number, &registers, &values)?;
-            values.push(value);
-        }
-        if id == helper::MAP_LOOKUP_PERCPU_ELEM && self.lane == Lane::Shared {
-            return Err(Violation::NoLanes);
-        }
-        let result = self.dispatch(proto, &mut values);
-        for value in values {
-            if let Value::Buffer(address, bytes) = value {
-                self.write_bytes(address, &bytes)?;
-            }
-        }
-        Ok(result)
-    }
-
-    /// What a kernel function answers; none if there is no such function, or it is asked what it may not be.
-    pub fn call_kernel(&mut self, id: KfuncId, registers: [u64; 5]) -> Result<Option<u64>, Violation> {
-        Ok(match id {
-            kfunc::SESSION_IS_RETURN => Some(self.is_return.into()),
-            kfunc::SESSION_COOKIE => Some(self.session_cookie_address()),
-            kfunc::TEXT_BEGINS => self.text_begins(registers),
-            kfunc::DECLARED_COPY => return self.declared_copy(registers),
-            _ => None,
-        })
     }
 
     fn text_begins(&self, [context, which, a, b, c]: [u64; 5]) -> Option<u64> {
@@ -379,256 +157,12 @@ impl<'a> Space<'a> {
         // All of the room is there, whatever is copied.
         self.locate(to, size, true)?;
         let (bytes, answer) = copy.copied(|slot| self.slot(8 * u32::from(slot)), byte_at);
-        self.write_bytes(to, &bytes)?;
+        self.write(to, &bytes)?;
         Ok(Some(answer))
     }
 
     fn session_cookie_address(&self) -> u64 {
         self.session_cookie.as_ptr() as u64
-    }
-
-    /// What the program leaves for the other run of its session.
-    pub fn session_cookie(&self) -> u64 {
-        self.session_cookie.load(Ordering::Relaxed)
-    }
-
-    /// What a tail call with r1 to r3 leads to: the number of a program, or `None`.
-    pub fn tail_call(&self, [context, map, index]: [u64; 3]) -> Result<Option<u32>, Violation> {
-        let wrong =
-            |number, value, wanted| Err(Violation::Argument { helper: "tail_call", number, value, wanted });
-        if context != self.context() {
-            return wrong(1, context, "the context");
-        }
-        let maps = &self.segment.layout().maps;
-        let found = self.map_index(map).filter(|index| maps[*index].spec.kind == MapKind::ProgArray);
-        let Some(found) = found else { return wrong(2, map, "an array of programs") };
-        // The kernel takes a u32.
-        Ok(self.segment.map(found).program(index as u32))
-    }
-
-    /// The next element of the map that a program names by `map`: addresses of its key and its value, which live until
-    /// [`Space::leave_element`].
-    pub fn next_element(&mut self, map: u64, at: &mut Cursor) -> Result<Option<[u64; 2]>, Violation> {
-        let segment: &'a Segment = self.segment;
-        let index = self.map_index(map).filter(|index| {
-            let kind = segment.layout().maps[*index].spec.kind;
-            kind.is_hash() || kind.is_array()
-        });
-        let wrong = Violation::Argument {
-            helper: "for_each_map_elem",
-            number: 1,
-            value: map,
-            wanted: "a hash or an array",
-        };
-        let descriptor = segment.descriptor(index.ok_or(wrong)?);
-        let lane = self.lane_of(descriptor.lanes).unwrap_or(0);
-        let Some((value, key)) = linked::map_next(descriptor, at, lane) else { return Ok(None) };
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        let words: Box<[AtomicU64]> = key.chunks(8).map(|bytes| AtomicU64::new(word(bytes))).collect();
-        let address = words.as_ptr() as u64;
-        self.keys.push(LiveKey { words, bytes: key.len() as u64 });
-        Ok(Some([address, value]))
-    }
-
-    /// The callback that looked at the last element is done with it.
-    pub fn leave_element(&mut self) {
-        self.keys.pop();
-    }
-
-    /// The end of the run: no record may be left open.
-    pub fn finish(self) -> Result<(), Violation> {
-        match self.records.len() {
-            0 => Ok(()),
-            count => Err(Violation::LeakedRecords { count }),
-        }
-    }
-
-    /// Those that are about what this holds: lanes, records, the cookie. The others are functions of the C half, as for machine code.
-    fn dispatch(&mut self, proto: &helper::HelperProto, values: &mut [Value<'a>]) -> u64 {
-        use Value::{Bytes, Map, Number, Record};
-        match (proto.id, &*values) {
-            (helper::MAP_LOOKUP_ELEM, [Map(map), Bytes(key)]) if self.lane_of(map.lanes).is_some() => {
-                let lane = self.lane_of(map.lanes).unwrap_or_default();
-                linked::map_lookup_lane(map, key, lane).unwrap_or(0)
-            }
-            (helper::MAP_UPDATE_ELEM, [Map(map), Bytes(key), Bytes(value), Number(flags)])
-                if self.lane_of(map.lanes).is_some() =>
-            {
-                let lane = self.lane_of(map.lanes).unwrap_or_default();
-                linked::map_update_lane(map, key, value, *flags, lane) as u64
-            }
-            (helper::RINGBUF_RESERVE, [Map(map), Number(size), Number(flags)]) => {
-                self.reserve(map, *size, *flags)
-            }
-            (helper::RINGBUF_SUBMIT, [Record(record), _]) => self.finish_record(*record, false),
-            (helper::RINGBUF_DISCARD, [Record(record), _]) => self.finish_record(*record, true),
-            (helper::GET_ATTACH_COOKIE, _) => self.cookie,
-            (helper::GET_SMP_PROCESSOR_ID, _) if self.cpu_of_lane().is_some() => {
-                self.cpu_of_lane().map_or(0, u64::from)
-            }
-            _ => self.call_function(proto, values),
-        }
-    }
-
-    fn call_function(&self, proto: &helper::HelperProto, values: &mut [Value<'a>]) -> u64 {
-        let (context, mut arguments) = (self.walked(), [0; 6]);
-        for ((slot, value), arg) in arguments.iter_mut().zip(&mut *values).zip(proto.args) {
-            *slot = match value {
-                Value::Number(_) if *arg == Arg::Context => std::ptr::from_ref(&context) as u64,
-                Value::Number(number) => *number,
-                Value::Map(map) => std::ptr::from_ref::<Descriptor>(map) as u64,
-                Value::Bytes(bytes) => bytes.as_ptr() as u64,
-                Value::Buffer(_, bytes) => bytes.as_mut_ptr() as u64,
-                Value::Record(record) => record.address,
-            };
-        }
-        let string = proto.args.iter().position(|arg| *arg == Arg::ConstString);
-        if let Some(Value::Bytes(string)) = string.map(|at| &values[at]) {
-            arguments[5] = string.len() as u64;
-        }
-        // SAFETY: `Space::over` has prepared; `argument` made each value by the helper's row: memory of the sizes given, maps of this segment. A context of packets names bytes that it
-        // lends; what numbers point to is read and written by the kernel.
-        let answer = unsafe { linked::call(proto.id, arguments) };
-        answer.unwrap_or_else(|| unreachable!("helper {} has no function", proto.name))
-    }
-
-    fn reserve(&mut self, map: &Descriptor, size: u64, flags: u64) -> u64 {
-        let Some(address) = linked::ringbuf_reserve(map, size, flags) else { return 0 };
-        self.records.push(LiveRecord { address, bytes: size });
-        address
-    }
-
-    fn finish_record(&mut self, record: LiveRecord, is_discard: bool) -> u64 {
-        self.records.retain(|live| live.address != record.address);
-        // SAFETY: the record was live until the line above, and `segment` keeps its ring mapped.
-        unsafe { linked::ringbuf_finish(record.address, is_discard) };
-        0
-    }
-
-    fn argument(
-        &self,
-        proto: &'static helper::HelperProto,
-        number: usize,
-        registers: &[u64; 5],
-        before: &[Value<'a>],
-    ) -> Result<Value<'a>, Violation> {
-        let value = registers[number];
-        let wrong = |wanted| Violation::Argument { helper: proto.name, number: number + 1, value, wanted };
-        let map_before = || match before.first() {
-            Some(Value::Map(map)) => *map,
-            _ => unreachable!("a key or value follows its map in the table of helpers"),
-        };
-        Ok(match proto.args[number] {
-            Arg::Scalar | Arg::Any | Arg::Address => Value::Number(value),
-            Arg::Size => {
-                if value == 0 {
-                    return Err(wrong("a size above 0"));
-                }
-                Value::Number(value)
-            }
-            Arg::SizeOrZero | Arg::ConstSize => Value::Number(value),
-            Arg::Map
-            | Arg::QueueMap
-            | Arg::RingMap
-            | Arg::PerfMap
-            | Arg::StackMap
-            | Arg::CgroupMap
-            | Arg::RedirectMap
-            | Arg::ProgMap => {
-                let (fits, wanted): (fn(MapKind) -> bool, _) = match proto.args[number] {
-                    Arg::QueueMap if proto.id == helper::MAP_POP_ELEM => {
-                        (MapKind::is_queue, "a queue or stack")
-                    }
-                    Arg::QueueMap => {
-                        (|kind| kind.is_queue() || kind == MapKind::BloomFilter, "a map with this operation")
-                    }
-                    Arg::RingMap => (|kind| kind == MapKind::RingBuf, "a ring"),
-                    Arg::PerfMap => (|kind| kind == MapKind::PerfEventArray, "an array of perf events"),
-                    Arg::StackMap => (|kind| kind == MapKind::StackTrace, "a map of stacks"),
-                    Arg::ProgMap => (|kind| kind == MapKind::ProgArray, "an array of programs"),
-                    Arg::RedirectMap => (MapKind::redirects, "a map of devices, CPUs or sockets"),
-                    Arg::CgroupMap => (|kind| kind == MapKind::CgroupArray, "an array of control groups"),
-                    _ if proto.id == helper::MAP_LOOKUP_ELEM => {
-                        (|kind| kind.redirects() || !kind.is_opaque() && kind.has_keys(), "a map with keys")
-                    }
-                    _ => (
-                        |kind| !kind.is_opaque() && kind.has_keys() && !kind.holds_maps(),
-                        "a map with keys that holds no maps",
-                    ),
-                };
-                let index = self.map_index(value).ok_or_else(|| wrong(wanted))?;
-                if !fits(self.segment.layout().maps[index].spec.kind) {
-                    return Err(wrong(wanted));
-                }
-                let segment: &'a Segment = self.segment;
-                Value::Map(segment.descriptor(index))
-            }
-            Arg::MapKey => Value::Bytes(self.read_bytes(value, map_before().key_bytes.into())?),
-            Arg::MapValue => Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?),
-            Arg::MapValueOut if map_before().kind == MapKind::BloomFilter as u32 => {
-                Value::Bytes(self.read_bytes(value, map_before().value_bytes.into())?)
-            }
-            Arg::MapValueOut => self.buffer(value, map_before().value_bytes.into())?,
-            Arg::MemWrite | Arg::MemUpdate | Arg::StringWrite => self.buffer(value, registers[number + 1])?,
-            Arg::MemRead | Arg::Words => Value::Bytes(self.read_bytes(value, registers[number + 1])?),
-            Arg::ConstString => {
-                let bytes = self.rest_of_value(value).ok_or_else(|| wrong("inside a value of an array"))?;
-                Value::Bytes(self.read_bytes(value, bytes)?)
-            }
-            Arg::RingRecord => {
-                let record = self.records.iter().find(|record| record.address == value);
-                Value::Record(*record.ok_or_else(|| wrong("a reserved record"))?)
-            }
-            Arg::Callback | Arg::StackOrNull => unreachable!("a helper that calls back is not called here"),
-            Arg::Context => {
-                if value != self.context() {
-                    return Err(wrong("the context"));
-                }
-                Value::Number(value)
-            }
-        })
-    }
-
-    /// Memory that a helper may write to, with what it holds now.
-    fn buffer(&self, address: u64, bytes: u64) -> Result<Value<'a>, Violation> {
-        if bytes != 0 {
-            self.locate(address, bytes, true)?;
-        }
-        Ok(Value::Buffer(address, self.read_bytes(address, bytes)?))
-    }
-
-    fn map_index(&self, handle: u64) -> Option<usize> {
-        (0..self.segment.layout().maps.len())
-            .find(|index| std::ptr::from_ref(self.segment.descriptor(*index)) as u64 == handle)
-    }
-
-    fn check_map(&self, index: u32) -> Result<(), Violation> {
-        if (index as usize) < self.segment.layout().maps.len() {
-            Ok(())
-        } else {
-            Err(Violation::NoMap { index })
-        }
-    }
-
-    fn read_bytes(&self, address: u64, bytes: u64) -> Result<Vec<u8>, Violation> {
-        if bytes == 0 {
-            return Ok(Vec::new());
-        }
-        let at = self.locate(address, bytes, false)?;
-        // SAFETY: `locate` answers only live memory of at least so many bytes.
-        Ok((0..bytes).map(|n| unsafe { access::load(at + n, Width::B1) } as u8).collect())
-    }
-
-    fn write_bytes(&mut self, address: u64, bytes: &[u8]) -> Result<(), Violation> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let at = self.locate(address, bytes.len() as u64, true)?;
-        for (n, byte) in bytes.iter().enumerate() {
-            // SAFETY: as for `read_bytes`, and writable.
-            unsafe { access::store(at + n as u64, Width::B1, (*byte).into()) };
-        }
-        Ok(())
     }
 
     /// Where an access to a field of a packet's context goes; none if it is to something else.
@@ -638,20 +172,8 @@ impl<'a> Space<'a> {
         width: Width,
         is_write: bool,
     ) -> Result<Option<(u64, Width)>, Violation> {
-        let Some(kind) = self.kind.filter(|kind| kind.is_packet()) else { return Ok(None) };
-        let (offset, bytes) = (address.wrapping_sub(self.context()), width.bytes());
-        if offset >= context::structure_bytes(kind).into() {
-            return Ok(None);
-        }
-        let field = context::field(kind, offset as u32);
-        let place = field.and_then(|field| field.place(offset as u32, bytes as u32, is_write));
-        let (at, bytes) = place.ok_or(Violation::Field { offset, bytes, is_write })?;
-        let width = match bytes {
-            8 => Width::B8,
-            2 => Width::B2,
-            _ => width,
-        };
-        Ok(Some((self.context() + u64::from(at), width)))
+        let field = field_of_context(self.kind, self.context(), address, width, is_write)?;
+        Ok(field.map(|(at, width)| (self.context() + u64::from(at), width)))
     }
 
     /// Where the bytes at a program's address really are; an error unless they lie in one live region.
@@ -681,17 +203,6 @@ impl<'a> Space<'a> {
     /// The slots of the context are memory to loads (a packet's were translated before), and to helpers of probes.
     fn reads_slots(&self) -> bool {
         !matches!(self.kind, Some(ProgramKind::Memory { .. }))
-    }
-
-    /// Bytes from `address` to the end of the value of an array that it is in.
-    fn rest_of_value(&self, address: u64) -> Option<u64> {
-        self.segment.layout().maps.iter().find_map(|map| {
-            let stride = u64::from(map.elem_stride);
-            let offset = address.wrapping_sub(self.segment.base() + map.data_offset);
-            let is_inside =
-                map.spec.kind == MapKind::Array && offset < u64::from(map.spec.max_entries) * stride;
-            is_inside.then(|| u64::from(map.spec.value_bytes).saturating_sub(offset % stride))
-        })
     }
 
     /// The CPU whose lane the run has claimed, which it keeps as in the kernel.
@@ -745,11 +256,264 @@ impl<'a> Space<'a> {
             })
         })
     }
+
+    fn call_function(&self, proto: &helper::HelperProto, values: &mut [Value]) -> u64 {
+        let (context, mut arguments) = (self.walked(), [0; 6]);
+        for ((slot, value), arg) in arguments.iter_mut().zip(&mut *values).zip(proto.args) {
+            *slot = match value {
+                Value::Number(_) if *arg == Arg::Context => std::ptr::from_ref(&context) as u64,
+                Value::Number(number) => *number,
+                Value::Map(map) => std::ptr::from_ref::<Descriptor>(self.segment.descriptor(*map)) as u64,
+                Value::Bytes(bytes) => bytes.as_ptr() as u64,
+                Value::Buffer(_, bytes) => bytes.as_mut_ptr() as u64,
+                Value::Record(record) => *record,
+            };
+        }
+        let string = proto.args.iter().position(|arg| *arg == Arg::ConstString);
+        if let Some(Value::Bytes(string)) = string.map(|at| &values[at]) {
+            arguments[5] = string.len() as u64;
+        }
+        // SAFETY: `Space::over` has prepared; weir-memory made each value by the helper's row: memory of the sizes given, maps of this segment. A context of packets names bytes that it
+        // lends; what numbers point to is read and written by the kernel.
+        let answer = unsafe { linked::call(proto.id, arguments) };
+        answer.unwrap_or_else(|| unreachable!("helper {} has no function", proto.name))
+    }
+
+    fn reserve(&mut self, map: &Descriptor, size: u64, flags: u64) -> u64 {
+        let Some(address) = linked::ringbuf_reserve(map, size, flags) else { return 0 };
+        self.records.push(LiveRecord { address, bytes: size });
+        address
+    }
+
+    fn finish_record(&mut self, record: u64, is_discard: bool) -> u64 {
+        self.records.retain(|live| live.address != record);
+        // SAFETY: the record was live until the line above, and `segment` keeps its ring mapped.
+        unsafe { linked::ringbuf_finish(record, is_discard) };
+        0
+    }
+
+    /// What the program leaves for the other run of its session.
+    pub fn session_cookie(&self) -> u64 {
+        self.session_cookie.load(Ordering::Relaxed)
+    }
+}
+
+impl<'a> Memory for Space<'a> {
+    type Cursor = Cursor;
+    /// The slots of the context, and what is left for the other run of the session.
+    type Left = ([u64; pt_regs::SLOTS as usize], u64);
+
+    fn kind(&self) -> Option<ProgramKind> {
+        self.kind
+    }
+
+    fn context(&self) -> u64 {
+        self.context.as_ptr() as u64
+    }
+
+    fn slot(&self, at: u32) -> u64 {
+        self.context[at as usize / 8].load(Ordering::Relaxed)
+    }
+
+    fn stack_top(&self) -> u64 {
+        self.stack.as_ptr() as u64 + STACK_BYTES
+    }
+
+    fn enter(&mut self) -> Option<u64> {
+        if self.frames == CALL_DEPTH_MAX {
+            return None;
+        }
+        self.frames += 1;
+        Some(self.stack_top() - u64::from(STACK_FRAME_BYTES * (self.frames - 1)))
+    }
+
+    fn clear_frame(&mut self) {
+        let words = (STACK_FRAME_BYTES / 8) as usize;
+        let end = self.stack.len() - (self.frames as usize - 1) * words;
+        self.stack[end - words..end].iter_mut().for_each(|word| *word.get_mut() = 0);
+    }
+
+    fn leave(&mut self) {
+        assert!(self.frames > 1, "the outermost frame lives as long as the run");
+        self.frames -= 1;
+    }
+
+    fn spec(&self, index: usize) -> Option<&MapSpec> {
+        self.segment.layout().maps.get(index).map(|map| &map.spec)
+    }
+
+    fn map(&self, index: u32) -> Result<u64, Violation> {
+        self.spec(index as usize).ok_or(Violation::NoMap { index })?;
+        Ok(std::ptr::from_ref(self.segment.descriptor(index as usize)) as u64)
+    }
+
+    fn map_index(&self, handle: u64) -> Option<usize> {
+        (0..self.segment.layout().maps.len())
+            .find(|index| std::ptr::from_ref(self.segment.descriptor(*index)) as u64 == handle)
+    }
+
+    fn map_value(&self, index: u32) -> Result<u64, Violation> {
+        let map = self.segment.layout().maps.get(index as usize).ok_or(Violation::NoMap { index })?;
+        if map.spec.kind.is_array() {
+            let lane = self.lane_of(map.lanes).map_or(0, |lane| u64::from(lane) * map.lane_stride);
+            Ok(self.segment.base() + map.data_offset + lane)
+        } else {
+            Err(Violation::NoMap { index })
+        }
+    }
+
+    fn rest_of_value(&self, address: u64) -> Option<u64> {
+        self.segment.layout().maps.iter().find_map(|map| {
+            let stride = u64::from(map.elem_stride);
+            let offset = address.wrapping_sub(self.segment.base() + map.data_offset);
+            let is_inside =
+                map.spec.kind == MapKind::Array && offset < u64::from(map.spec.max_entries) * stride;
+            is_inside.then(|| u64::from(map.spec.value_bytes).saturating_sub(offset % stride))
+        })
+    }
+
+    fn load(&self, address: u64, width: Width) -> Result<u64, Violation> {
+        let (address, width) = self.in_context(address, width, false)?.unwrap_or((address, width));
+        let at = self.locate(address, width.bytes(), false)?;
+        // SAFETY: `locate` answers only live memory of at least so many bytes.
+        Ok(unsafe { access::load(at, width) })
+    }
+
+    fn store(&mut self, address: u64, width: Width, value: u64) -> Result<(), Violation> {
+        let (at, width) = match self.in_context(address, width, true)? {
+            Some(place) => place,
+            None => (self.locate(address, width.bytes(), true)?, width),
+        };
+        // SAFETY: as for `load`, and writable.
+        unsafe { access::store(at, width, value) };
+        Ok(())
+    }
+
+    fn atomic(&mut self, address: u64, width: Width, op: AtomicOp) -> Result<u64, Violation> {
+        let bytes = width.bytes();
+        let at = self.locate(address, bytes, true)?;
+        if at % bytes != 0 || bytes < 4 {
+            return Err(Violation::Misaligned { address, bytes });
+        }
+        // SAFETY: as for `store`, and aligned.
+        Ok(unsafe { access::atomic(at, width, op) })
+    }
+
+    fn check(&self, address: u64, bytes: u64, is_write: bool) -> Result<(), Violation> {
+        self.locate(address, bytes, is_write).map(drop)
+    }
+
+    fn read(&self, address: u64, bytes: u64) -> Result<Vec<u8>, Violation> {
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let at = self.locate(address, bytes, false)?;
+        // SAFETY: `locate` answers only live memory of at least so many bytes.
+        Ok((0..bytes).map(|n| unsafe { access::load(at + n, Width::B1) } as u8).collect())
+    }
+
+    fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Violation> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let at = self.locate(address, bytes.len() as u64, true)?;
+        for (n, byte) in bytes.iter().enumerate() {
+            // SAFETY: as for `read_bytes`, and writable.
+            unsafe { access::store(at + n as u64, Width::B1, (*byte).into()) };
+        }
+        Ok(())
+    }
+
+    fn packet_byte(&self, address: u64) -> u8 {
+        // SAFETY: the slots of such a context name bytes that it lends, and no program writes to the slots (see
+        // `field_of_context`): the bytes from any base to the end are there.
+        unsafe { access::load(address, Width::B1) as u8 }
+    }
+
+    fn record(&self, address: u64) -> Option<u64> {
+        self.records.iter().find(|record| record.address == address).map(|record| record.bytes)
+    }
+
+    fn may_change(&self) -> bool {
+        self.may_change_process
+    }
+
+    fn allow_changes(&mut self) {
+        self.may_change_process = true;
+    }
+
+    /// Those that are about what this holds: lanes, records, the cookie. The others are functions of the C half, as for machine code.
+    fn answer(&mut self, proto: &helper::HelperProto, values: &mut [Value]) -> Result<u64, Violation> {
+        use Value::{Bytes, Map, Number, Record};
+        let segment: &'a Segment = self.segment;
+        let lane = |map: &Descriptor| self.lane_of(map.lanes);
+        Ok(match (proto.id, &*values) {
+            (helper::MAP_LOOKUP_PERCPU_ELEM, _) if self.lane == Lane::Shared => {
+                return Err(Violation::NoLanes);
+            }
+            (helper::MAP_LOOKUP_ELEM, [Map(map), Bytes(key)])
+                if let Some(lane) = lane(segment.descriptor(*map)) =>
+            {
+                linked::map_lookup_lane(segment.descriptor(*map), key, lane).unwrap_or(0)
+            }
+            (helper::MAP_UPDATE_ELEM, [Map(map), Bytes(key), Bytes(value), Number(flags)])
+                if let Some(lane) = lane(segment.descriptor(*map)) =>
+            {
+                linked::map_update_lane(segment.descriptor(*map), key, value, *flags, lane) as u64
+            }
+            (helper::RINGBUF_RESERVE, [Map(map), Number(size), Number(flags)]) => {
+                self.reserve(segment.descriptor(*map), *size, *flags)
+            }
+            (helper::RINGBUF_SUBMIT, [Record(record), _]) => self.finish_record(*record, false),
+            (helper::RINGBUF_DISCARD, [Record(record), _]) => self.finish_record(*record, true),
+            (helper::GET_ATTACH_COOKIE, _) => self.cookie,
+            (helper::GET_SMP_PROCESSOR_ID, _) if self.cpu_of_lane().is_some() => {
+                self.cpu_of_lane().map_or(0, u64::from)
+            }
+            _ => self.call_function(proto, values),
+        })
+    }
+
+    fn call_kernel(&mut self, id: KfuncId, registers: [u64; 5]) -> Result<Option<u64>, Violation> {
+        Ok(match id {
+            kfunc::SESSION_IS_RETURN => Some(self.is_return.into()),
+            kfunc::SESSION_COOKIE => Some(self.session_cookie_address()),
+            kfunc::TEXT_BEGINS => self.text_begins(registers),
+            kfunc::DECLARED_COPY => return self.declared_copy(registers),
+            _ => None,
+        })
+    }
+
+    fn program_at(&self, map: usize, index: u32) -> Option<u32> {
+        self.segment.map(map).program(index)
+    }
+
+    fn next_element(&mut self, map: usize, at: &mut Cursor) -> Option<[u64; 2]> {
+        let descriptor = self.segment.descriptor(map);
+        let lane = self.lane_of(descriptor.lanes).unwrap_or(0);
+        let (value, key) = linked::map_next(descriptor, at, lane)?;
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let words: Box<[AtomicU64]> = key.chunks(8).map(|bytes| AtomicU64::new(word(bytes))).collect();
+        let address = words.as_ptr() as u64;
+        self.keys.push(LiveKey { words, bytes: key.len() as u64 });
+        Some([address, value])
+    }
+
+    fn leave_element(&mut self) {
+        self.keys.pop();
+    }
+
+    fn finish(self) -> Result<Self::Left, Violation> {
+        match self.records.len() {
+            0 => Ok((self.slots(), self.session_cookie())),
+            count => Err(Violation::LeakedRecords { count }),
+        }
+    }
 }
 
 /// The memory that a program reaches through addresses in its context. A socket filter has none.
 fn lent(context: &ContextMut<'_>) -> Vec<Region> {
-    let slot = |at: u32| context.frame.regs[at as usize / 8];
+    let slot = |at: u32| context.frame().regs[at as usize / 8];
     let between = |from: u64, to: u64| Region { start: from, bytes: to - from };
     match context.kind() {
         Some(kind) if kind.has_packet_addresses() => {
@@ -768,7 +532,7 @@ impl Drop for Space<'_> {
     /// A record left open would stop its ring's reader: it is discarded. The lane is given back.
     fn drop(&mut self) {
         for record in std::mem::take(&mut self.records) {
-            self.finish_record(record, true);
+            self.finish_record(record.address, true);
         }
         if let Lane::Claimed(lane) = self.lane {
             self.segment.release_lane(lane);
@@ -791,8 +555,4 @@ fn byte_at(address: u64) -> u8 {
     let mut byte = [0];
     linked::probe_read_user(&mut byte, address);
     byte[0]
-}
-
-fn verb(is_write: bool) -> &'static str {
-    if is_write { "a write of" } else { "a read of" }
 }

@@ -15,6 +15,9 @@ pub(crate) fn apply(operation: u8, off: i16, wide: bool, dst: Scalar, src: Scala
     if let (Some(dst), Some(src)) = (dst.as_constant(), src.as_constant()) {
         return Scalar::constant(exact(operation, off, wide, dst, src));
     }
+    if operation == alu::NEG {
+        return apply(alu::SUB, 0, wide, Scalar::constant(0), dst);
+    }
     let width = if wide { 64 } else { 32 };
     // 32-bit operations are 64-bit ones on the halves; the signed ones on the sign-extended halves.
     let (a, b) = (dst.low(width), src.low(width));
@@ -40,7 +43,6 @@ pub(crate) fn apply(operation: u8, off: i16, wide: bool, dst: Scalar, src: Scala
         (alu::ARSH, _) => signed_right(signed(dst), count(b, width)),
         (alu::MOV, 0) => b,
         (alu::MOV, bits) => src.sign_extended(bits as u32),
-        (alu::NEG, _) => sub(Scalar::constant(0), a),
         _ => Scalar::UNKNOWN,
     };
     let result = result.low(width);

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow};
 use weir_interp::Environment;
 use weir_interp::threaded::Threaded;
-use weir_rt::context::Context as ProgramContext;
+use weir_rt::Context as ProgramContext;
 use weir_rt::local::{LocalProgram, possible_cpus};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{LanePolicy, SiteAbi, TidSource};

@@ -1,19 +1,15 @@
 //! What each instruction does (RFC 9669): one line a case, in assembly text.
 
-use weir_ebpf::asm;
-use weir_interp::{Environment, Fault, run_unverified};
-use weir_rt::executable::Frame;
-use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_interp::Fault;
+use weir_memory::Frame;
+
+use crate::places;
 
 /// Runs `lines` (separated by `;;`) and returns r0.
 fn run(lines: &str) -> Result<u64, Fault> {
-    let text = format!("program \"test\" probe\n{}\n", lines.replace(";;", "\n"));
-    let object = asm::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let layout = SegmentLayout::plan(&object.maps, 2).expect("within bounds");
-    let segment = Segment::create_local(layout, &Identity::default()).expect("a memfd");
     let mut frame = Frame { cookie: 77, ..Frame::default() };
     frame.regs[14] = 0x1122_3344_5566_7788;
-    run_unverified(&object.programs[0], &object.maps, &Environment { segment: &segment }, &mut frame, 10_000)
+    places::run("", lines, &mut frame, 10_000)
 }
 
 /// `operation` on r0 (first `dst`) and r1 (`src`) leaves `expected` in r0.

@@ -16,7 +16,7 @@ use weir_ebpf::btf::core::Target;
 use weir_ebpf::elf::{self, ObjectFile};
 use weir_ebpf::{MapKind, Program, ProgramKind};
 use weir_jit::Flags;
-use weir_rt::context::Context;
+use weir_rt::Context;
 use weir_rt::executable::Frame;
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::{Identity, Segment, SegmentLayout, map_fault};

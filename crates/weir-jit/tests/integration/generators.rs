@@ -365,6 +365,9 @@ fn tells_time_or_place(program: &Program) -> bool {
         helper::RINGBUF_DISCARD,
         helper::GET_ATTACH_COOKIE,
         helper::GET_CURRENT_COMM,
+        helper::XDP_ADJUST_HEAD,
+        helper::XDP_ADJUST_META,
+        helper::XDP_ADJUST_TAIL,
     ];
     let is_call = |insn: &&Insn| insn.opcode == CALL && insn.src == pseudo::HELPER;
     program.insns.iter().filter(is_call).any(|insn| !SAME.contains(&insn.imm))

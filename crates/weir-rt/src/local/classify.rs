@@ -11,10 +11,10 @@ use weir_ebpf::context::{self, Field, Meaning, packet};
 use weir_ebpf::{ProgramKind, pt_regs};
 
 use super::LocalProgram;
-use crate::context::set_number;
 use crate::executable::Executable;
 use crate::isa::native::call::{self, CALLEE_SAVED, LEN, WIRE_LEN, weir_rt_classify_fields};
 use crate::limits::LENT_BYTES_MAX;
+use weir_memory::set_number;
 
 /// What is said of a packet beside its bytes and its length: the fields of a classifier's context, all 0 at first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

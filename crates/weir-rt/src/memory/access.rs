@@ -4,36 +4,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// Bytes of an access.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Width {
-    B1,
-    B2,
-    B4,
-    B8,
-}
-
-/// An atomic operation with its operand (RFC 9669, 5.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AtomicOp {
-    Add(u64),
-    Or(u64),
-    And(u64),
-    Xor(u64),
-    Exchange(u64),
-    CompareExchange { expected: u64, new: u64 },
-}
-
-impl Width {
-    pub fn bytes(self) -> u64 {
-        match self {
-            Width::B1 => 1,
-            Width::B2 => 2,
-            Width::B4 => 4,
-            Width::B8 => 8,
-        }
-    }
-}
+use weir_memory::{AtomicOp, Width};
 
 /// The value at `address`, zero-extended.
 ///

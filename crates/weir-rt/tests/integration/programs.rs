@@ -8,7 +8,7 @@ use weir_ebpf::{MapKind, MapSpec, helper};
 use weir_rt::executable::{Executable, Frame, LaneUse, RelocKind, Relocation, Symbol};
 use weir_rt::limits::{STACK_FRAME_BYTES, helper_stack_bytes};
 use weir_rt::local::LocalProgram;
-use weir_rt::memory::{AtomicOp, Space, Violation, Width};
+use weir_rt::memory::{AtomicOp, Memory as _, Space, Violation, Width};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{LinkError, link, runtime};
 

@@ -45,6 +45,7 @@ const SAFE: &[(&str, &str)] = &[
     // A copy of a number that another one is the low half of, moved to see whether it is in a range.
     (UNKNOWN, "*(u64 *)(r10 - 8) = r6; w6 += 2; r2 = r6; r2 += -3; if r2 > 17 goto +4; r1 = r10; r1 += -24; r2 = r6; call get_current_comm; r0 = 0; exit"),
     (UNKNOWN, "r7 = r6; r7 &= 3; r7 -= 5; r6 >>= 62; w7 *= w6; r0 = 0; if w7 != 25 goto +1; r0 = *(u64 *)(r10 - 8); exit"),
+    (UNKNOWN, "r1 = r10; r1 += -16; r2 = 16; r3 = r6; call probe_read_user_str; w0 = -w0; if w0 s>= -16 goto +1; r0 = *(u64 *)(r10 - 24); r0 = 0; exit"),
     // A sum that wraps around whatever the number is.
     (UNKNOWN, "r0 = 0; if r6 <= 40 goto +4; r2 = r6; r2 += -1; if r2 > 19 goto +1; r0 = *(u64 *)(r10 - 8); exit"),
     (UNKNOWN, "r0 = 0; w6 = w6; if w6 <= 40 goto +4; w2 = w6; w2 += -1; if w2 > 19 goto +1; r0 = *(u64 *)(r10 - 8); exit"),

@@ -10,8 +10,9 @@ use std::time::Duration;
 use testkit::random::{Cases, Daily};
 use weir_ebpf::insn::{MAY_GOTO, class, jmp, pseudo};
 use weir_ebpf::{MapSpec, Object, ProgramKind, asm, helper};
-use weir_interp::{Environment, Fault, run_watched};
-use weir_rt::Context;
+use weir_interp::{Environment, Fault, plain, run_watched};
+use weir_memory::{Context, ContextMut, Frame, Memory};
+use weir_rt::memory::Space;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Claims, Limits, Moment, VerifiedProgram, verify_claimed};
 
@@ -59,7 +60,8 @@ fn runs_hold_what_is_claimed() {
     let cases = Cases::of("WEIR_CLAIMS", DAILY);
     let mut random = Random(testkit::random::state(cases.seed()));
     let maps = asm::parse(MAPS).expect("is assembly text").maps;
-    let segment = segment(&maps);
+    let mut places =
+        Places { segment: segment(&maps), plain: plain::Maps::new(&maps).expect("there are such maps") };
     let limits = Limits { explored_insns_max: FOLLOWED_MAX, ..Limits::default() };
     let mut coverage = Coverage::default();
     for _ in cases {
@@ -74,7 +76,7 @@ fn runs_hold_what_is_claimed() {
         coverage.with_callbacks += u64::from(calls_back(&object));
         for _ in 0..RUNS {
             coverage.runs += 1;
-            coverage.instructions += check_run(&object, (&verified, &claims), &segment, &mut random);
+            coverage.instructions += check_run(&object, (&verified, &claims), &mut places, &mut random);
         }
     }
     coverage.tell();
@@ -88,36 +90,81 @@ fn segment(maps: &[MapSpec]) -> Segment {
     Segment::create_local(layout, &Identity::default()).expect("a memfd")
 }
 
+/// Where programs run: their maps, which keep what runs leave.
+struct Places {
+    segment: Segment,
+    /// Here a packet is somewhere else after a helper that may move it.
+    plain: plain::Maps,
+}
+
+/// What a run is given.
+enum Given {
+    Registers(Box<Frame>),
+    Lent(Box<Context>),
+}
+
 /// Runs the program once, and holds every step against `claims`; the number of steps.
 fn check_run(
     object: &Object,
     (verified, claims): (&VerifiedProgram, &Claims),
-    segment: &Segment,
+    places: &mut Places,
     random: &mut Random,
 ) -> u64 {
     let program = &object.programs[0];
     let words: Vec<i64> = (0..MEMORY_BYTES / 8).map(|_| random.number()).collect();
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let watched = Watched::new(verified, claims, object);
-    let environment = Environment { segment };
-    let result = match program.kind {
-        ProgramKind::Probe => {
-            let mut frame = random.frame();
-            watched.run(object, &environment, &mut frame)
-        }
+    let given = match program.kind {
+        ProgramKind::Probe => Given::Registers(Box::new(random.frame())),
         kind => {
             let least = bytes.len() - 40;
-            let mut context = match kind {
+            Given::Lent(Box::new(match kind {
                 ProgramKind::Xdp => Context::xdp(&[], &bytes[..least + random.below(41)]),
                 ProgramKind::Classifier => {
                     Context::classifier(&[], &bytes[..least + random.below(41)], 1 << 20)
                 }
                 _ => Context::memory(&bytes),
-            };
-            watched.run(object, &environment, &mut context)
+            }))
         }
     };
+    let result = match random.one_in(2) {
+        true => watched.run(object, &places.segment, given),
+        false => watched.run_plain(object, &mut places.plain, given),
+    };
     result.unwrap_or_else(|what| panic!("accepted, but {what}\n{}", asm::print(object)))
+}
+
+/// What was seen of a run: how many steps, and the first that was wrong.
+#[derive(Default)]
+struct Seen {
+    steps: u64,
+    wrong: Option<String>,
+}
+
+impl Seen {
+    fn take(&mut self, check: impl FnOnce() -> Result<(), String>) {
+        self.steps += 1;
+        if self.wrong.is_none() {
+            self.wrong = check().err();
+        }
+    }
+}
+
+/// A memory that says which value of which map an address is in.
+trait Values: Memory {
+    fn place_of_value(&self, address: u64) -> Option<(u32, u64)>;
+}
+
+impl Values for Space<'_> {
+    fn place_of_value(&self, address: u64) -> Option<(u32, u64)> {
+        self.value_at(address).map(|found| (found.map, found.offset))
+    }
+}
+
+impl Values for plain::Run<'_> {
+    fn place_of_value(&self, address: u64) -> Option<(u32, u64)> {
+        self.value_at(address)
+    }
 }
 
 /// One run, and what was seen of it.
@@ -159,32 +206,48 @@ impl Watched<'_> {
         Watched { verified, claims, before: None, frames: Vec::new(), visits, rounds }
     }
 
-    /// The number of steps.
-    fn run<'c>(
-        mut self,
-        object: &Object,
-        environment: &Environment<'_>,
-        context: impl Into<weir_rt::ContextMut<'c>>,
-    ) -> Result<u64, String> {
-        let is_endless = self.rounds == Rounds::Many;
-        let most = if is_endless { ROUNDS_STEPS_MAX } else { STEPS_MAX };
-        let (mut steps, mut wrong) = (0, None);
-        let mut watch = |moment: weir_interp::Moment<'_>| {
-            steps += 1;
-            if wrong.is_none() {
-                wrong = self.check(&moment).err();
-            }
+    /// Runs it on the maps of a segment; the number of steps.
+    fn run(mut self, object: &Object, segment: &Segment, mut given: Given) -> Result<u64, String> {
+        let context: ContextMut<'_> = match &mut given {
+            Given::Registers(frame) => (&mut **frame).into(),
+            Given::Lent(context) => (&mut **context).into(),
         };
-        let result = run_watched(&object.programs[0], &object.maps, environment, context, most, &mut watch);
-        match (wrong, result) {
+        let (environment, most) = (Environment { segment }, self.steps_max());
+        let mut seen = Seen::default();
+        let mut watch = |moment: weir_interp::Moment<'_, Space<'_>>| seen.take(|| self.check(&moment));
+        let (program, maps) = (&object.programs[0], &object.maps);
+        let result = run_watched(program, maps, &environment, context, most, &mut watch);
+        self.ended(seen, result)
+    }
+
+    /// The same on maps in plain memory.
+    fn run_plain(mut self, object: &Object, maps: &mut plain::Maps, mut given: Given) -> Result<u64, String> {
+        let context: plain::Input<'_> = match &mut given {
+            Given::Registers(frame) => (&mut **frame).into(),
+            Given::Lent(context) => (&mut **context).into(),
+        };
+        let most = self.steps_max();
+        let mut seen = Seen::default();
+        let mut watch = |moment: weir_interp::Moment<'_, plain::Run<'_>>| seen.take(|| self.check(&moment));
+        let (program, specs) = (&object.programs[0], &object.maps);
+        let result = plain::run_watched(program, specs, maps, context, most, &mut watch);
+        self.ended(seen, result)
+    }
+
+    fn steps_max(&self) -> u64 {
+        if self.rounds == Rounds::Many { ROUNDS_STEPS_MAX } else { STEPS_MAX }
+    }
+
+    fn ended(&self, seen: Seen, result: Result<u64, Fault>) -> Result<u64, String> {
+        match (seen.wrong, result) {
             (Some(wrong), _) => Err(wrong),
-            (None, Err(Fault::Steps { .. })) if is_endless => Ok(steps),
+            (None, Err(Fault::Steps { .. })) if self.rounds == Rounds::Many => Ok(seen.steps),
             (None, Err(fault)) => Err(fault.to_string()),
-            (None, Ok(_)) => Ok(steps),
+            (None, Ok(_)) => Ok(seen.steps),
         }
     }
 
-    fn check(&mut self, moment: &weir_interp::Moment<'_>) -> Result<(), String> {
+    fn check<M: Values>(&mut self, moment: &weir_interp::Moment<'_, M>) -> Result<(), String> {
         let memory = moment.memory;
         let claimed = Moment {
             at: moment.at,
@@ -194,7 +257,7 @@ impl Watched<'_> {
             context: memory.context(),
             slots: &memory.slots(),
             map: &|index| memory.map(index).unwrap_or(0),
-            value_at: &|address| memory.value_at(address).map(|found| (found.map, found.offset)),
+            value_at: &|address| memory.place_of_value(address),
         };
         self.claims.check(&claimed)?;
         self.check_branch(moment.at)?;
@@ -227,7 +290,7 @@ impl Watched<'_> {
     }
 
     /// What it accesses in the stack is of a frame as deep as is said of its function.
-    fn check_stack(&mut self, moment: &weir_interp::Moment<'_>) -> Result<(), String> {
+    fn check_stack<M: Values>(&mut self, moment: &weir_interp::Moment<'_, M>) -> Result<(), String> {
         let functions = self.verified.functions();
         let here = functions.partition_point(|function| function.start <= moment.at) - 1;
         self.frames.truncate(moment.depth);

@@ -82,10 +82,10 @@ const JOINED: Cause = (
     "ways that meet are joined, where a program goes round or where they are many, and what a joined number says of \
      others is lost; the kernel follows each way",
 );
-const CONTRADICTED: Cause = (
-    "contradicted",
-    "on a path that the kernel rules out by what one number says of another; here nothing rests on a number that is \
-     nowhere looked at",
+const RULED_OUT: Cause = (
+    "ruled_out",
+    "on a path that the kernel rules out: by what one number says of another, where here nothing rests on a number that is \
+     nowhere looked at; or since zeros that are written somewhere among zeros leave zeros",
 );
 const FAR: Cause = (
     "far",
@@ -118,6 +118,7 @@ const WE_ALONE_ACCEPT: &[(&str, Cause)] = &[
     ("unbounded m",                     FINER),
     ("Unreleased reference",            FINER),
     ("reference leak",                  FINER),
+    ("tried to subtract pointer",       FINER),
     ("offset is outside of the packet", FINER),
     ("pointer offset N is not allowed", FINER),
     ("pointer offset -N is not allowed", LINKED),
@@ -173,7 +174,8 @@ const KERNEL_ALONE_ACCEPTS: &[(&str, Cause)] = &[
     ("was never written, or it pointed to a record", PRIVILEGED),
     ("are not known to be inside",      JOINED),
     ("its distance must be known",      FAR),
-    ("the size is",                     CONTRADICTED),
+    ("the size is",                     RULED_OUT),
+    ("must be compared with",           RULED_OUT),
 ];
 
 /// The same, of programs that go round or have callbacks alone; these come first.

@@ -37,6 +37,8 @@ const SLOTS: [usize; 4] = [16, 24, 32, 40];
 const UNWRITTEN: usize = 176;
 /// 64 bytes for helpers, written at the start.
 const BUFFER: usize = 128;
+/// Where a program of packets has its context.
+const CONTEXT: usize = 184;
 
 /// A line of the program. Its arguments may draw from the writer's random numbers.
 macro_rules! line {
@@ -124,7 +126,8 @@ impl Writer<'_> {
                 }
             }
             Base::Packet => {
-                self.line("r6 = *(u32 *)(r1 + 0)\nr2 = *(u32 *)(r1 + 4)\n*(u64 *)(r10 - 8) = r2");
+                line!(self, "*(u64 *)(r10 - {CONTEXT}) = r1");
+                self.packet();
                 self.line("r3 = r6\nr3 += 24\nif r3 > r2 goto out");
                 for (index, number) in NUMBERS.into_iter().enumerate() {
                     line!(self, "r{number} = *(u64 *)(r6 + {})", index * 8);
@@ -135,6 +138,25 @@ impl Writer<'_> {
             line!(self, "*(u64 *)(r10 - 8) = {offset}");
         }
         self.stack();
+    }
+
+    /// r6 = the packet that the context in r1 has, and its end in the stack.
+    fn packet(&mut self) {
+        self.line("r6 = *(u32 *)(r1 + 0)\nr2 = *(u32 *)(r1 + 4)\n*(u64 *)(r10 - 8) = r2");
+    }
+
+    /// A helper after which the packet is elsewhere: what pointed into it must not be used any more.
+    fn move_packet(&mut self) {
+        let (number, helper) = (self.number(), self.random.pick(&["head", "meta", "tail"]));
+        line!(self, "r1 = *(u64 *)(r10 - {CONTEXT})\nr2 = r{number}\ncall xdp_adjust_{helper}");
+        if self.random.one_in(8) {
+            // Some that point there are left.
+            self.access();
+        }
+        if !self.random.one_in(12) {
+            line!(self, "r1 = *(u64 *)(r10 - {CONTEXT})");
+            self.packet();
+        }
     }
 
     fn stack(&mut self) {
@@ -163,7 +185,7 @@ impl Writer<'_> {
             return;
         }
         self.snippets -= 1;
-        match self.random.below(45) {
+        match self.random.below(47) {
             0..=5 => self.arithmetic(),
             6..=8 => self.narrow(),
             9..=11 => self.spill(),
@@ -180,6 +202,7 @@ impl Writer<'_> {
             30 | 39 => self.related(),
             31 => self.through(),
             32 => self.shift(),
+            45 | 46 if self.base == Base::Packet => self.move_packet(),
             33 => self.carried(),
             34 => self.parts(),
             35 => self.product(),

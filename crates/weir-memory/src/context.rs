@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use weir_ebpf::context::{self, Field, Meaning, memory, packet};
 use weir_ebpf::{ProgramKind, pt_regs};
 
-use crate::executable::Frame;
+use crate::Frame;
 use crate::limits::LENT_BYTES_MAX;
 
 /// A packet or memory, and what is said of it.
@@ -36,7 +36,7 @@ struct Word([AtomicU8; 8]);
 pub struct ContextMut<'a> {
     /// None: a probe's.
     kind: Option<ProgramKind>,
-    pub(crate) frame: &'a mut Frame,
+    frame: &'a mut Frame,
 }
 
 impl Context {
@@ -153,6 +153,7 @@ impl Context {
         context
     }
 
+    /// What it is the context of.
     pub fn kind(&self) -> ProgramKind {
         self.kind
     }
@@ -165,6 +166,27 @@ impl Context {
     /// What stands before a packet: `bytes` bytes of metadata or link header.
     pub fn bytes_before(&self, bytes: usize) -> Vec<u8> {
         self.lent_bytes().skip(self.before.saturating_sub(bytes)).take(bytes).collect()
+    }
+
+    /// The slots, and what stands behind them.
+    pub(crate) fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// All that is lent, what comes before the bytes proper with it.
+    pub(crate) fn all_bytes(&self) -> Vec<u8> {
+        self.lent_bytes().take(self.before + self.bytes).collect()
+    }
+
+    /// The address of the first of these.
+    pub(crate) fn all_address(&self) -> u64 {
+        self.address() - self.before as u64
+    }
+
+    pub(crate) fn set_all_bytes(&mut self, bytes: &[u8]) {
+        for (place, byte) in self.lent.iter().flat_map(|word| &word.0).zip(bytes) {
+            place.store(*byte, Ordering::Relaxed);
+        }
     }
 
     /// The 4 bytes at `offset` of the structure that the program sees; none if they are no number.
@@ -261,7 +283,7 @@ fn set_lengths(frame: &mut Frame, kind: ProgramKind, bytes: u64) {
 }
 
 /// Puts a number into the slot that a field is in.
-pub(crate) fn set_number(slot: &mut u64, field: &Field, value: u64) {
+pub fn set_number(slot: &mut u64, field: &Field, value: u64) {
     let bytes = match field.kept {
         // A word of those that the program may use.
         8.. if field.bytes > 8 => 4,
@@ -301,13 +323,18 @@ fn packet_type(link: &[u8]) -> u32 {
 
 impl ContextMut<'_> {
     /// The same once more.
-    pub(crate) fn reborrow(&mut self) -> ContextMut<'_> {
+    pub fn reborrow(&mut self) -> ContextMut<'_> {
         ContextMut { kind: self.kind, frame: self.frame }
     }
 
     /// A program of `kind` finds what it expects here.
     pub fn fits(&self, kind: ProgramKind) -> bool {
         self.kind.map_or(kind.is_probe(), |own| own == kind)
+    }
+
+    /// The slots, and what stands behind them.
+    pub fn frame(&self) -> &Frame {
+        self.frame
     }
 
     /// Where the slots are. Writing to them is for engines alone: a packet's addresses are believed.
@@ -322,6 +349,11 @@ impl ContextMut<'_> {
             let places = field.at as usize / 8..(field.at + field.bytes).div_ceil(8) as usize;
             self.frame.regs[places.clone()].copy_from_slice(&slots[places]);
         }
+    }
+
+    /// How many rounds machine code with a limit of them may go through; afterwards how many are left.
+    pub fn set_rounds(&mut self, rounds: u32) {
+        self.frame.tail_calls = rounds;
     }
 
     /// Takes over what a program left for the other run of its session.
