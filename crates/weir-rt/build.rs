@@ -17,6 +17,7 @@ const IMAGE_SOURCES: &[&str] = &[
     "bloom.c",
     "lpm.c",
     "ring.c",
+    "dynptr.c",
     "environment.c",
     "read.c",
     "text.c",

@@ -74,6 +74,15 @@ pub enum Arg {
     ConstSize,
     /// A record from `ringbuf_reserve`; the call takes it back.
     RingRecord,
+    /// [`DYNPTR_BYTES`] bytes of stack at a multiple of 8 that become a dynptr of a ring record: the size of the record
+    /// is the second argument.
+    NewDynptr,
+    /// A dynptr in the stack, which helpers alone read.
+    Dynptr,
+    /// The same; the call takes its record back.
+    ReleasedDynptr,
+    /// A constant: how many bytes of a dynptr the program is to reach.
+    SliceSize,
     /// The context.
     Context,
     /// A function of the program, from `LD_IMM64`. The helper's own row decides what it is called with.
@@ -95,6 +104,8 @@ pub enum Ret {
     MapValueOrNull,
     /// Null or a record of the constant size; must be submitted or discarded on every path.
     RingRecordOrNull,
+    /// Null or memory of the constant size, in the record of the dynptr, as long as that is there.
+    SliceOrNull,
     /// Nothing: r0 is unusable afterwards.
     Void,
 }
@@ -192,6 +203,12 @@ macro_rules! helper_table {
             (STRNCMP, 182, "strncmp", [MemRead, Size, ConstString], Scalar, NONE, weir_strncmp)
             (MAP_LOOKUP_PERCPU_ELEM, 195, "map_lookup_percpu_elem", [Map, MapKey, Scalar], MapValueOrNull, NONE, weir_map_lookup_percpu_elem)
             (MAP_NEXT_KEY, -164, "weir_map_next_key", [Map, Scalar, MemWrite, Size], Scalar, NONE, weir_map_next_key)
+            (RINGBUF_RESERVE_DYNPTR, 198, "ringbuf_reserve_dynptr", [RingMap, Scalar, Scalar, NewDynptr], Status, NONE, weir_ringbuf_reserve_dynptr)
+            (RINGBUF_SUBMIT_DYNPTR, 199, "ringbuf_submit_dynptr", [ReleasedDynptr, Scalar], Void, NONE, weir_ringbuf_submit_dynptr)
+            (RINGBUF_DISCARD_DYNPTR, 200, "ringbuf_discard_dynptr", [ReleasedDynptr, Scalar], Void, NONE, weir_ringbuf_discard_dynptr)
+            (DYNPTR_READ, 201, "dynptr_read", [MemWrite, SizeOrZero, Dynptr, Scalar, Scalar], Status, NONE, weir_dynptr_read)
+            (DYNPTR_WRITE, 202, "dynptr_write", [Dynptr, Scalar, MemRead, SizeOrZero, Scalar], Status, NONE, weir_dynptr_write)
+            (DYNPTR_DATA, 203, "dynptr_data", [Dynptr, Scalar, SliceSize], SliceOrNull, NONE, weir_dynptr_data)
             (KTIME_GET_TAI_NS, 208, "ktime_get_tai_ns", [], Scalar, NONE, weir_ktime_get_tai_ns)
         }
     };
@@ -229,6 +246,11 @@ pub const OF_XDP: &[HelperId] = &[REDIRECT, REDIRECT_MAP, XDP_ADJUST_HEAD, XDP_A
 
 /// Helpers after which a packet may be elsewhere: its addresses are to be read again.
 pub const MOVE_PACKETS: &[HelperId] = &[XDP_ADJUST_HEAD, XDP_ADJUST_META, XDP_ADJUST_TAIL];
+
+/// Bytes of a dynptr (`struct bpf_dynptr`): where its memory is, and how much of it there is.
+pub const DYNPTR_BYTES: u32 = 16;
+/// Most bytes of a dynptr's memory (the kernel's DYNPTR_MAX_SIZE).
+pub const DYNPTR_SIZE_MAX: u32 = (1 << 24) - 1;
 
 /// `bpf_get_current_task`, of programs that run in the kernel: no engine of weir's has it.
 pub const GET_CURRENT_TASK: HelperId = 35;

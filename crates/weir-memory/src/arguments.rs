@@ -67,7 +67,7 @@ fn value(
     Ok(match proto.args[number] {
         Arg::Scalar | Arg::Any | Arg::Address => Value::Number(value),
         Arg::Size if value == 0 => return Err(wrong("a size above 0")),
-        Arg::Size | Arg::SizeOrZero | Arg::ConstSize => Value::Number(value),
+        Arg::Size | Arg::SizeOrZero | Arg::ConstSize | Arg::SliceSize => Value::Number(value),
         Arg::Map
         | Arg::QueueMap
         | Arg::RingMap
@@ -95,6 +95,17 @@ fn value(
         Arg::RingRecord => {
             memory.record(value).ok_or_else(|| wrong("a reserved record"))?;
             Value::Record(value)
+        }
+        Arg::NewDynptr => buffer(memory, value, helper::DYNPTR_BYTES.into())?,
+        Arg::Dynptr | Arg::ReleasedDynptr => {
+            let dynptr = buffer(memory, value, helper::DYNPTR_BYTES.into())?;
+            let Value::Buffer(_, bytes) = &dynptr else { unreachable!("it is a buffer") };
+            let (address, size) = dynptr_of(bytes);
+            // One whose record was not to be had is null.
+            if (address, size) != (0, 0) && memory.record(address) != Some(size) {
+                return Err(wrong("a dynptr of a record that is there"));
+            }
+            dynptr
         }
         Arg::Callback | Arg::StackOrNull => unreachable!("a helper that calls back is not called here"),
         Arg::Context if value != memory.context() => return Err(wrong("the context")),
@@ -129,6 +140,13 @@ fn fitting(id: HelperId, arg: Arg) -> (fn(MapKind) -> bool, &'static str) {
             "a map with keys that holds no maps",
         ),
     }
+}
+
+/// Address and size of a dynptr's memory.
+pub fn dynptr_of(bytes: &[u8]) -> (u64, u64) {
+    let word =
+        |at: usize| bytes.iter().skip(at).take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    (word(0), word(8))
 }
 
 /// Memory that a helper may write to, with what it holds now.

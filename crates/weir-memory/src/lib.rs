@@ -26,7 +26,7 @@ pub mod plain;
 mod violation;
 
 pub use access::{AtomicOp, Width};
-pub use arguments::Value;
+pub use arguments::{Value, dynptr_of};
 pub use context::{Context, ContextMut, classifier_frame, frame, set_number};
 pub use frame::Frame;
 pub use memory::{Memory, field_of_context};

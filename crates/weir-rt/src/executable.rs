@@ -224,6 +224,7 @@ const READ_TICKS: &[weir_ebpf::HelperId] = &[
     helper::JIFFIES64,
     helper::RINGBUF_OUTPUT,
     helper::RINGBUF_RESERVE,
+    helper::RINGBUF_RESERVE_DYNPTR,
     helper::PERF_EVENT_OUTPUT,
 ];
 

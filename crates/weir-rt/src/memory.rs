@@ -22,7 +22,7 @@ use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::kfunc::{self, DeclaredCopy, KfuncId, TextTest};
 use weir_ebpf::{MapKind, MapSpec, ProgramKind, context, pt_regs};
 pub use weir_memory::{AtomicOp, Memory, Violation, Width};
-use weir_memory::{ContextMut, Value, field_of_context};
+use weir_memory::{ContextMut, Value, dynptr_of, field_of_context};
 
 use crate::abi::{Cursor, Descriptor};
 use crate::executable::Frame;
@@ -466,6 +466,22 @@ impl<'a> Memory for Space<'a> {
             }
             (helper::RINGBUF_SUBMIT, [Record(record), _]) => self.finish_record(*record, false),
             (helper::RINGBUF_DISCARD, [Record(record), _]) => self.finish_record(*record, true),
+            (helper::RINGBUF_RESERVE_DYNPTR, _) => {
+                let answer = self.call_function(proto, values);
+                if let Some(Value::Buffer(_, dynptr)) = values.last() {
+                    let (address, bytes) = dynptr_of(dynptr);
+                    self.records.extend((address != 0).then_some(LiveRecord { address, bytes }));
+                }
+                answer
+            }
+            (
+                helper::RINGBUF_SUBMIT_DYNPTR | helper::RINGBUF_DISCARD_DYNPTR,
+                [Value::Buffer(_, dynptr), _],
+            ) => {
+                let (record, _) = dynptr_of(dynptr);
+                self.records.retain(|live| live.address != record);
+                self.call_function(proto, values)
+            }
             (helper::GET_ATTACH_COOKIE, _) => self.cookie,
             (helper::GET_SMP_PROCESSOR_ID, _) if self.cpu_of_lane().is_some() => {
                 self.cpu_of_lane().map_or(0, u64::from)

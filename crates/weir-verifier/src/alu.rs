@@ -36,6 +36,9 @@ pub(crate) fn apply(operation: u8, off: i16, wide: bool, dst: Scalar, src: Scala
         (alu::MOD, 0) => modulo(a, b),
         (alu::MOD, _) => signed_modulo(signed(dst), signed(src)),
         (alu::OR, _) => or(a, b),
+        // Of a number that is cut to its low half nothing else matters.
+        (alu::AND, _) if b.max <= ones(32) => and(a.low(32), b),
+        (alu::AND, _) if a.max <= ones(32) => and(a, b.low(32)),
         (alu::AND, _) => and(a, b),
         (alu::XOR, _) => Scalar::from_bits(a.bits.xor(b.bits)),
         (alu::LSH, _) => left(a, count(b, width)),

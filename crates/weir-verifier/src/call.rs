@@ -10,10 +10,11 @@ use weir_ebpf::{HelperId, MapKind, MapSpec, ProgramKind, pt_regs};
 use crate::explore::{Next, Path, Same, Walk};
 use crate::limits::{CALL_DEPTH_MAX, ERRNO_MAX, RING_HEADER_BYTES};
 use crate::links::{Link, Spot};
-use crate::places::{WHOLE_FRAME, register_place, register_places};
+use crate::places::{WHOLE_FRAME, register_place, register_places, slot_of, stack_places};
 use crate::rejection::{Refusal, refuse, unsupported};
 use crate::scalar::Scalar;
-use crate::state::{Return, StackSpan, Value};
+use crate::slot::Slot;
+use crate::state::{Return, StackAt, StackSpan, Value};
 use crate::step::{clobber, has_id, write};
 
 /// What the arguments of one call showed.
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
     record_bytes: Option<u32>,
     /// The record that the call takes back.
     released: Option<u32>,
+    /// Where a dynptr is to be made; the record of the one that is there.
+    new_dynptr: Option<StackAt>,
+    dynptr: Option<u32>,
     /// Most bytes of the last size argument.
     size_max: i64,
     /// Bytes from a constant string to the end of its value.
@@ -68,6 +72,9 @@ impl<'a> Walk<'a> {
                 return refuse(format!("{} copies a packet to where no packet is", helper.name));
             }
             self.helper_writes(path, pointer, least, most)?;
+        }
+        if let Some(at) = found.new_dynptr {
+            self.make_dynptr(path, at);
         }
         if let Some(id) = found.released {
             path.state.records.retain(|held| *held != id);
@@ -237,18 +244,84 @@ impl<'a> Walk<'a> {
                 Ok(())
             }
             Arg::RingRecord => match value {
-                Value::Record { offset, id, .. } if offset.as_constant() == Some(0) => {
+                Value::Record { offset, id, dynptr: None, .. } if offset.as_constant() == Some(0) => {
                     found.released = Some(id);
                     Ok(())
                 }
-                Value::RecordOrNull { .. } => {
+                Value::RecordOrNull { dynptr: None, .. } => {
                     refuse("the record may be null; it must be compared with 0 first")
                 }
                 other => {
                     refuse(format!("the start of a ring record is needed, not {}", self.describe(other)))
                 }
             },
+            Arg::NewDynptr => {
+                let at = self.dynptr_place(path, value)?;
+                found.new_dynptr = Some(at);
+                Ok(())
+            }
+            Arg::Dynptr | Arg::ReleasedDynptr => {
+                let at = self.dynptr_place(path, value)?;
+                let id = self.dynptr_at(path, at)?;
+                found.dynptr = Some(id);
+                found.released = (arg == Arg::ReleasedDynptr).then_some(id);
+                Ok(())
+            }
+            Arg::SliceSize => {
+                let size = self.number(path, register)?;
+                match size.as_constant() {
+                    Some(bytes) if bytes <= helper::DYNPTR_SIZE_MAX.into() => {
+                        found.record_bytes = Some(bytes as u32);
+                        Ok(())
+                    }
+                    Some(bytes) => {
+                        refuse(format!("{bytes} bytes of a dynptr; the limit is {}", helper::DYNPTR_SIZE_MAX))
+                    }
+                    None => refuse(format!("the size is {size}; it must be a constant")),
+                }
+            }
         }
+    }
+
+    /// Where a dynptr is, or is to be: in a stack, at a constant place.
+    fn dynptr_place(&mut self, path: &Path, value: Value) -> Result<StackAt, Refusal> {
+        match value {
+            Value::Stack(at) if at.off % 8 == 0 => {
+                self.stack_range(path, at, helper::DYNPTR_BYTES.into())?;
+                Ok(at)
+            }
+            other => refuse(format!(
+                "a place in the stack is needed that is constant and a multiple of 8, for a dynptr, not {}",
+                self.describe(other)
+            )),
+        }
+    }
+
+    /// The record of the dynptr at `at`.
+    fn dynptr_at(&mut self, path: &Path, at: StackAt) -> Result<u32, Refusal> {
+        let frame = usize::from(at.frame);
+        self.read(path, frame, stack_places(at.off, helper::DYNPTR_BYTES.into()));
+        let half = |off: i64| match path.state.slot(frame, slot_of(off)) {
+            Slot::Spilled(Value::Dynptr { id, is_second }) => Some((id, is_second)),
+            _ => None,
+        };
+        match (half(at.off), half(at.off + 8)) {
+            (Some((id, false)), Some((other, true))) if id == other => Ok(id),
+            _ => refuse(format!(
+                "there is no dynptr at r10{:+}: none was made there, or it was written over, or its record is gone",
+                at.off
+            )),
+        }
+    }
+
+    /// A dynptr begins, with a record that is to be given back whether it was to be had or not.
+    fn make_dynptr(&mut self, path: &mut Path, at: StackAt) {
+        let id = self.new_id();
+        path.state.records.push(id);
+        for (off, is_second) in [(at.off, false), (at.off + 8, true)] {
+            path.state.stack_store(StackAt { off, ..at }, 8, Value::Dynptr { id, is_second });
+        }
+        path.written.add(at.frame.into(), stack_places(at.off, helper::DYNPTR_BYTES.into()));
     }
 
     /// A size in `register`, and the memory argument before it.
@@ -361,7 +434,11 @@ impl<'a> Walk<'a> {
             (Ret::RingRecordOrNull, _) => {
                 let id = self.new_id();
                 path.state.records.push(id);
-                Value::RecordOrNull { size: found.record_bytes.unwrap_or(0), id }
+                Value::RecordOrNull { size: found.record_bytes.unwrap_or(0), id, dynptr: None }
+            }
+            (Ret::SliceOrNull, _) => {
+                let size = found.record_bytes.unwrap_or(0);
+                Value::RecordOrNull { size, id: self.new_id(), dynptr: found.dynptr }
             }
             (Ret::Scalar, _) => Value::Scalar(match helper.id {
                 helper::GET_SMP_PROCESSOR_ID | helper::GET_NUMA_NODE_ID | helper::GET_PRANDOM_U32 => {

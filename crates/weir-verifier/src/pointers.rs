@@ -104,7 +104,9 @@ impl Walk<'_> {
             Value::Memory { size, offset } => Ok(Value::Memory { size, offset: shift(offset)? }),
             Value::Element { map, offset } => Ok(Value::Element { map, offset: shift(offset)? }),
             Value::Key { map, offset } => Ok(Value::Key { map, offset: shift(offset)? }),
-            Value::Record { size, offset, id } => Ok(Value::Record { size, offset: shift(offset)?, id }),
+            Value::Record { size, offset, id, dynptr } => {
+                Ok(Value::Record { size, offset: shift(offset)?, id, dynptr })
+            }
             Value::ElementOrNull { .. } | Value::RecordOrNull { .. } | Value::InnerMapOrNull { .. } => {
                 refuse(format!("{} must be compared with 0 before arithmetic", self.describe(pointer)))
             }
@@ -132,7 +134,9 @@ impl Walk<'_> {
         match pointer {
             Value::ElementOrNull { map, id } => split(id, Value::Element { map, offset: start }),
             Value::InnerMapOrNull { like, id } => split(id, Value::InnerMap(like)),
-            Value::RecordOrNull { size, id } => split(id, Value::Record { size, offset: start, id }),
+            Value::RecordOrNull { size, id, dynptr } => {
+                split(id, Value::Record { size, offset: start, id, dynptr })
+            }
             Value::Stack(_) | Value::Context | Value::Map(_) | Value::InnerMap(_) | Value::Function(_) => {
                 Ok((None, Some(state.clone())))
             }
@@ -229,7 +233,7 @@ impl Walk<'_> {
                 bytes(Object::Context, offset, pt_regs::BYTES)
             }
             Value::Memory { size, offset } => bytes(Object::Memory, offset, size),
-            Value::Record { size, offset, id } => bytes(Object::Record { id }, offset, size),
+            Value::Record { size, offset, id, .. } => bytes(Object::Record { id }, offset, size),
             Value::Element { map, offset } => {
                 bytes(Object::Element { map }, offset, self.maps[map as usize].value_bytes)
             }
@@ -259,7 +263,7 @@ fn at_offset(pointer: Value, offset: Scalar) -> Value {
         Value::StackSpan(StackSpan { frame, .. }) => stack_at(frame, offset),
         Value::ContextAt(_) => context_at(offset),
         Value::Memory { size, .. } => Value::Memory { size, offset },
-        Value::Record { size, id, .. } => Value::Record { size, offset, id },
+        Value::Record { size, id, dynptr, .. } => Value::Record { size, offset, id, dynptr },
         other => other,
     }
 }

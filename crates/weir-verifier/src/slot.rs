@@ -147,6 +147,7 @@ impl Slot {
             Ok(Value::Scalar(shifted.low(8 * bytes)))
         };
         match self {
+            Slot::Spilled(Value::Dynptr { .. }) => Err("part of a dynptr, which helpers alone read"),
             Slot::Spilled(value) if bytes == 8 => Ok(value),
             Slot::Spilled(Value::Scalar(number)) => from(number, first),
             Slot::Spilled(_) => Err("part of a pointer that was stored there"),

@@ -270,7 +270,7 @@ impl State {
     /// The same for bytes that may be part of a pointer.
     pub(crate) fn stack_unwritten(&self, from: StackAt, bytes: i64) -> Option<i64> {
         let is_unwritten = |at: i64| match self.slot(from.frame.into(), slot_of(at)) {
-            Slot::Spilled(value) => value == Value::Uninit,
+            Slot::Spilled(value) => matches!(value, Value::Uninit | Value::Dynptr { .. }),
             slot => slot.bytes()[at.rem_euclid(8) as usize] == Byte::Uninit,
         };
         (from.off..from.off + bytes).find(|at| is_unwritten(*at))
@@ -500,6 +500,7 @@ fn fingerprint(value: Value) -> u64 {
         Value::ElementOrNull { map, .. } => mixed(8, map.into()),
         Value::Record { size, offset, .. } => number(mixed(9, size.into()), offset),
         Value::RecordOrNull { size, .. } => mixed(10, size.into()),
+        Value::Dynptr { is_second, .. } => mixed(23, is_second.into()),
         Value::Packet(PacketAt { is_meta, unknown, fixed, range, id: _ }) => {
             let known = mixed(mixed(mixed(11, is_meta.into()), fixed as u64), range.into());
             number(known, unknown)
@@ -715,11 +716,20 @@ fn covers_value(old: Value, new: Value, ids: &mut Ids) -> bool {
             map == new_map && ids.pair(id, new_id)
         }
         (
-            Value::Record { size, offset, id },
-            Value::Record { size: new_size, offset: new_offset, id: new_id },
-        ) => size == new_size && offset.contains(new_offset) && ids.pair(id, new_id),
-        (Value::RecordOrNull { size, id }, Value::RecordOrNull { size: new_size, id: new_id }) => {
-            size == new_size && ids.pair(id, new_id)
+            Value::Record { size, offset, id, dynptr },
+            Value::Record { size: new_size, offset: new_offset, id: new_id, dynptr: new_dynptr },
+        ) => {
+            size == new_size
+                && offset.contains(new_offset)
+                && ids.pair(id, new_id)
+                && ids.pair_of(dynptr, new_dynptr)
+        }
+        (
+            Value::RecordOrNull { size, id, dynptr },
+            Value::RecordOrNull { size: new_size, id: new_id, dynptr: new_dynptr },
+        ) => size == new_size && ids.pair(id, new_id) && ids.pair_of(dynptr, new_dynptr),
+        (Value::Dynptr { id, is_second }, Value::Dynptr { id: new_id, is_second: new_second }) => {
+            is_second == new_second && ids.pair(id, new_id)
         }
         (Value::Packet(old), Value::Packet(new)) => {
             let same_unknown =
@@ -762,6 +772,14 @@ fn covers_slot(old: Slot, new: Slot, ids: &mut Ids) -> bool {
 struct Ids(Vec<(u32, u32)>);
 
 impl Ids {
+    /// Both have one, the same, or neither has.
+    fn pair_of(&mut self, old: Option<u32>, new: Option<u32>) -> bool {
+        match (old, new) {
+            (Some(old), Some(new)) => self.pair(old, new),
+            (old, new) => old == new,
+        }
+    }
+
     fn pair(&mut self, old: u32, new: u32) -> bool {
         match self.0.iter().find(|pair| pair.0 == old || pair.1 == new) {
             Some(pair) => *pair == (old, new),

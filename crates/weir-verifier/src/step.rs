@@ -428,10 +428,17 @@ impl Walk<'_> {
             Value::ElementOrNull { map: index, .. } => {
                 format!("a pointer to a value of {} or null", map(index))
             }
-            Value::Record { size, offset, .. } => {
+            Value::Record { size, offset, dynptr: None, .. } => {
                 format!("a pointer {offset} bytes into a ring record of {size}")
             }
-            Value::RecordOrNull { size, .. } => format!("a pointer to a ring record of {size} bytes or null"),
+            Value::Record { size, offset, .. } => {
+                format!("a pointer {offset} bytes into {size} bytes of a dynptr")
+            }
+            Value::RecordOrNull { size, dynptr: None, .. } => {
+                format!("a pointer to a ring record of {size} bytes or null")
+            }
+            Value::RecordOrNull { size, .. } => format!("a pointer to {size} bytes of a dynptr or null"),
+            Value::Dynptr { .. } => "part of a dynptr".into(),
         }
     }
 }
@@ -471,10 +478,12 @@ pub(crate) fn clobber(path: &mut Path) {
 
 pub(crate) fn has_id(value: Value, wanted: u32) -> bool {
     match value {
-        Value::ElementOrNull { id, .. }
-        | Value::InnerMapOrNull { id, .. }
-        | Value::Record { id, .. }
-        | Value::RecordOrNull { id, .. } => id == wanted,
+        Value::ElementOrNull { id, .. } | Value::InnerMapOrNull { id, .. } | Value::Dynptr { id, .. } => {
+            id == wanted
+        }
+        Value::Record { id, dynptr, .. } | Value::RecordOrNull { id, dynptr, .. } => {
+            id == wanted || dynptr == Some(wanted)
+        }
         _ => false,
     }
 }

@@ -49,15 +49,22 @@ pub(crate) enum Value {
         map: u32,
         id: u32,
     },
-    /// Into a reserved record of `size` bytes, at this offset.
+    /// Into a reserved record of `size` bytes, at this offset; or into `size` bytes of the record of a dynptr.
     Record {
         size: u32,
         offset: Scalar,
         id: u32,
+        dynptr: Option<u32>,
     },
     RecordOrNull {
         size: u32,
         id: u32,
+        dynptr: Option<u32>,
+    },
+    /// One of the two halves of a dynptr, whose record has this id. It stands in the stack alone, and is not loaded.
+    Dynptr {
+        id: u32,
+        is_second: bool,
     },
 }
 

@@ -172,6 +172,36 @@ fn records_reach_their_reader() {
 }
 
 #[test]
+fn dynptrs_have_records_of_any_size() {
+    let mut maps = maps();
+    let reserve = |bytes: u32| {
+        format!(
+            "r1 = map[@r] ll;;r2 = {bytes};;r3 = 0;;r4 = r10;;r4 += -0x10;;call ringbuf_reserve_dynptr;;r7 = r0;;"
+        )
+    };
+    let write = "*(u64 *)(r10 - 0x18) = 0x7;;r1 = r10;;r1 += -0x10;;r2 = 0x4;;r3 = r10;;r3 += -0x18;;r4 = 0x8;;\
+                 r5 = 0x0;;call dynptr_write;;r8 = r0;;";
+    let end =
+        |how: &str| format!("r1 = r10;;r1 += -0x10;;r2 = 0x0;;call ringbuf_{how}_dynptr;;r0 = r8;;exit");
+    assert_eq!(run_in(&mut maps, &format!("{}{write}{}", reserve(13), end("submit"))), Ok(0));
+    assert_eq!(maps.next_record(R), Some(vec![0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(run_in(&mut maps, &format!("{}{write}{}", reserve(11), end("submit"))), Ok(-7i64 as u64));
+    assert_eq!(maps.next_record(R), Some(vec![0; 11]));
+    assert_eq!(run_in(&mut maps, &format!("{}{write}{}", reserve(13), end("discard"))), Ok(0));
+    assert_eq!(run_in(&mut maps, &format!("{}{write}{}", reserve(5000), end("submit"))), Ok(-22i64 as u64));
+    assert_eq!(maps.next_record(R), None);
+    let leak = run_in(&mut maps, &format!("{}r0 = r7;;exit", reserve(8)));
+    assert_eq!(leak, Err(Fault::End { violation: Violation::LeakedRecords { count: 1 } }));
+    let data =
+        "r1 = r10;;r1 += -0x10;;r2 = 0x1;;r3 = 0x8;;call dynptr_data;;*(u64 *)(r0 + 0x0) = 0x9;;r8 = 0x0;;";
+    assert_eq!(run_in(&mut maps, &format!("{}{data}{}", reserve(9), end("submit"))), Ok(0));
+    assert_eq!(maps.next_record(R), Some(vec![0, 9, 0, 0, 0, 0, 0, 0, 0]));
+    // Nobody verified what follows.
+    let forged = format!("{}*(u64 *)(r10 - 0x8) = 0x20;;r8 = 0x0;;{}", reserve(8), end("submit"));
+    assert!(matches!(run_in(&mut maps, &forged), Err(Fault::Memory { .. })));
+}
+
+#[test]
 fn a_ring_that_is_full_takes_what_its_reader_makes_room_for() {
     let mut maps = maps();
     let output = "r1 = map[@r] ll;;*(u64 *)(r10 - 0x8) = 0x3;;r2 = r10;;r2 += -0x8;;r3 = 0x8;;r4 = 0x0;;\

@@ -4,8 +4,8 @@ use weir_ebpf::helper::{self, HelperProto};
 use weir_ebpf::{HelperId, MapKind, context};
 
 use super::run::Run;
-use super::store::{EAGAIN, EINVAL, ENOENT};
-use crate::{Memory as _, Value, Violation};
+use super::store::{E2BIG, EAGAIN, EINVAL, ENOENT};
+use crate::{Memory as _, Value, Violation, dynptr_of};
 
 const EFAULT: i64 = 14;
 const EOPNOTSUPP: i64 = 95;
@@ -81,6 +81,45 @@ pub(super) fn answer(run: &mut Run<'_>, proto: &HelperProto, values: &mut [Value
                 ring.finish(at, Some(std::mem::take(bytes)));
             }
             Ok(0)
+        }
+        (helper::RINGBUF_RESERVE_DYNPTR, [Map(map), Number(size), Number(flags), Buffer(_, to)]) => {
+            to.fill(0);
+            let size = u64::from(*size as u32);
+            if *flags != 0 {
+                return status(-EINVAL);
+            }
+            if size > helper::DYNPTR_SIZE_MAX.into() {
+                return status(-E2BIG);
+            }
+            let Some(at) = reserve(run, *map, size) else { return status(-EINVAL) };
+            let address = run.open_record(*map, at, size);
+            to.copy_from_slice(&[address.to_le_bytes(), size.to_le_bytes()].concat());
+            Ok(0)
+        }
+        (helper::RINGBUF_SUBMIT_DYNPTR | helper::RINGBUF_DISCARD_DYNPTR, [Buffer(_, dynptr), _]) => {
+            let (record, _) = dynptr_of(dynptr);
+            run.close_record(record, proto.id == helper::RINGBUF_DISCARD_DYNPTR);
+            dynptr.fill(0);
+            Ok(0)
+        }
+        (helper::DYNPTR_READ, [Buffer(_, to), _, Buffer(_, dynptr), Number(offset), Number(flags)]) => {
+            match part_of(dynptr, *offset, to.len() as u64, *flags) {
+                Ok(from) => {
+                    let bytes = run.read(from, to.len() as u64)?;
+                    to.copy_from_slice(&bytes);
+                    Ok(0)
+                }
+                Err(error) => status(-error),
+            }
+        }
+        (helper::DYNPTR_WRITE, [Buffer(_, dynptr), Number(offset), Bytes(from), _, Number(flags)]) => {
+            match part_of(dynptr, *offset, from.len() as u64, *flags) {
+                Ok(to) => run.write(to, from).map(|()| 0),
+                Err(error) => status(-error),
+            }
+        }
+        (helper::DYNPTR_DATA, [Buffer(_, dynptr), Number(offset), Number(bytes)]) => {
+            Ok(part_of(dynptr, *offset, *bytes, 0).unwrap_or(0))
         }
         (helper::RINGBUF_QUERY, [Map(map), Number(what)]) => {
             let ring = run.maps.stores[*map].ring();
@@ -168,6 +207,15 @@ fn may_have(run: &Run<'_>, map: usize, value: &[u8]) -> i64 {
 fn reserve(run: &mut Run<'_>, map: usize, size: u64) -> Option<u64> {
     let (ring, bytes) = run.maps.stores[map].ring()?;
     ring.reserve(size, bytes)
+}
+
+/// Where a part of a dynptr's memory is. Err: an error number.
+fn part_of(dynptr: &[u8], offset: u64, bytes: u64, flags: u64) -> Result<u64, i64> {
+    let ((address, size), offset) = (dynptr_of(dynptr), u64::from(offset as u32));
+    if address == 0 || flags != 0 {
+        return Err(EINVAL);
+    }
+    if offset > size || bytes > size - offset { Err(E2BIG) } else { Ok(address + offset) }
 }
 
 /// Fills `to` with bytes of the packet, or with zeros where it has them not all. No offset: one that no packet has.

@@ -30,6 +30,7 @@ const FOUND: &str = "*(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@hash] 
     if r0 != 0 goto +1; exit";
 const LANE: &str = "r6 = *(u64 *)(r1 + 0x70); *(u64 *)(r10 - 8) = 0; r2 = r10; r2 += -8; r1 = map[@percpu] ll; call map_lookup_elem
     if r0 != 0 goto +1; exit";
+const DYNPTR: &str = "r6 = *(u64 *)(r1 + 0x70); *(u64 *)(r10 - 32) = 0; r1 = map[@ring] ll; r2 = r6; r3 = 0; r4 = r10; r4 += -16; call ringbuf_reserve_dynptr";
 const RESERVE: &str = "r1 = map[@ring] ll; r2 = 32; r3 = 0; call ringbuf_reserve";
 
 /// Programs (what comes before, the rest) that are safe, and that the kernel takes too.
@@ -46,6 +47,17 @@ const SAFE: &[(&str, &str)] = &[
     (UNKNOWN, "*(u64 *)(r10 - 8) = r6; w6 += 2; r2 = r6; r2 += -3; if r2 > 17 goto +4; r1 = r10; r1 += -24; r2 = r6; call get_current_comm; r0 = 0; exit"),
     (UNKNOWN, "r7 = r6; r7 &= 3; r7 -= 5; r6 >>= 62; w7 *= w6; r0 = 0; if w7 != 25 goto +1; r0 = *(u64 *)(r10 - 8); exit"),
     (UNKNOWN, "r1 = r10; r1 += -16; r2 = 16; r3 = r6; call probe_read_user_str; w0 = -w0; if w0 s>= -16 goto +1; r0 = *(u64 *)(r10 - 24); r0 = 0; exit"),
+    // Dynptrs: of a size that only a run knows, written to, read from, reached by a slice, given back whatever the reservation answered.
+    (DYNPTR, "r1 = r10; r1 += -16; r2 = 0; call ringbuf_submit_dynptr; r0 = 0; exit"),
+    (DYNPTR, "if r0 == 0 goto +5; r1 = r10; r1 += -16; r2 = 0; call ringbuf_discard_dynptr; goto +4; r1 = r10; r1 += -16; r2 = 0; call ringbuf_submit_dynptr; r0 = 0; exit"),
+    (DYNPTR, "*(u64 *)(r10 - 24) = 5; r1 = r10; r1 += -16; r2 = r6; r3 = r10; r3 += -24; r4 = 8; r5 = 0; call dynptr_write;
+      r1 = r10; r1 += -32; r2 = 8; r3 = r10; r3 += -16; r4 = 4; r5 = 0; call dynptr_read; r7 = *(u64 *)(r10 - 32);
+      r1 = r10; r1 += -16; r2 = 0; call ringbuf_submit_dynptr; r0 = r7; exit"),
+    (DYNPTR, "r1 = r10; r1 += -16; r2 = 8; r3 = 16; call dynptr_data; if r0 == 0 goto +2; *(u64 *)(r0 + 8) = 1; r0 = *(u8 *)(r0 + 15); r1 = r10; r1 += -16; r2 = 0; call ringbuf_submit_dynptr; r0 = 0; exit"),
+    (DYNPTR, "r1 = r10; r1 += -16; call f; r0 = 0; exit; f: r2 = 0; call ringbuf_discard_dynptr; r0 = 0; exit"),
+    (DYNPTR, "r1 = r10; r1 += -16; r2 = 0; call ringbuf_submit_dynptr; *(u64 *)(r10 - 16) = 1; r0 = *(u64 *)(r10 - 16); exit"),
+    // A mask of a number whose low half is known.
+    (UNKNOWN, "r0 = 0; w3 = w6; r3 = r6; if w3 s> 16 goto +6; if w3 s< 0 goto +5; r6 &= 31; r1 = r10; r1 += -24; r1 += r6; *(u8 *)(r1 + 7) = r0; exit"),
     // A sum that wraps around whatever the number is.
     (UNKNOWN, "r0 = 0; if r6 <= 40 goto +4; r2 = r6; r2 += -1; if r2 > 19 goto +1; r0 = *(u64 *)(r10 - 8); exit"),
     (UNKNOWN, "r0 = 0; w6 = w6; if w6 <= 40 goto +4; w2 = w6; w2 += -1; if w2 > 19 goto +1; r0 = *(u64 *)(r10 - 8); exit"),

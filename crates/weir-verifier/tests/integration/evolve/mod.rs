@@ -37,6 +37,9 @@ const SLOTS: [usize; 4] = [16, 24, 32, 40];
 const UNWRITTEN: usize = 176;
 /// 64 bytes for helpers, written at the start.
 const BUFFER: usize = 128;
+/// Where a dynptr is, and an address in its record.
+const DYNPTR: usize = 208;
+const SLICE: usize = 216;
 /// Where a program of packets has its context.
 const CONTEXT: usize = 184;
 
@@ -140,6 +143,57 @@ impl Writer<'_> {
         self.stack();
     }
 
+    /// A record of a size that only a run knows: written to, read or reached, and mostly given back.
+    fn dynptr(&mut self) {
+        let (size, to, label) = (self.number(), self.number(), self.label());
+        line!(self, "r1 = map[@ring] ll\nr2 = r{size}");
+        if !self.random.one_in(4) {
+            self.line("r2 &= 31");
+        }
+        line!(self, "r3 = 0\nr4 = r10\nr4 += -{DYNPTR}\ncall ringbuf_reserve_dynptr");
+        if self.random.one_in(2) {
+            line!(self, "r{to} = r0");
+        }
+        for _ in 0..1 + self.random.below(2) {
+            let offset = self.number();
+            let dynptr = format!("r10\nr{{}} += -{DYNPTR}");
+            let at =
+                |register: usize| format!("r{register} = {}", dynptr.replace("{}", &register.to_string()));
+            match self.random.below(3) {
+                0 => line!(
+                    self,
+                    "{}\nr2 = r{offset}\nr3 = r10\nr3 += -{BUFFER}\nr4 = 8\nr5 = 0\ncall dynptr_write",
+                    at(1)
+                ),
+                1 => line!(
+                    self,
+                    "r1 = r10\nr1 += -{BUFFER}\nr2 = 8\n{}\nr4 = r{offset}\nr5 = 0\ncall dynptr_read",
+                    at(3)
+                ),
+                _ => {
+                    let (label, reached) = (self.label(), self.random.pick(&[0, 1, 7, 7, 8]));
+                    line!(
+                        self,
+                        "{}\nr2 = r{offset}\nr3 = 8\ncall dynptr_data\n*(u64 *)(r10 - {SLICE}) = r0",
+                        at(1)
+                    );
+                    line!(self, "if r0 == 0 goto {label}\nr{to} = *(u8 *)(r0 + {reached})\n{label}:");
+                }
+            }
+        }
+        let end = self.random.pick(&["submit", "submit", "discard"]);
+        if !self.random.one_in(16) {
+            line!(self, "r1 = r10\nr1 += -{DYNPTR}\nr2 = 0\ncall ringbuf_{end}_dynptr");
+        }
+        if self.random.one_in(16) {
+            // What was there is gone, or was never written.
+            line!(
+                self,
+                "r1 = *(u64 *)(r10 - {SLICE})\nif r1 == 0 goto {label}\nr0 = *(u8 *)(r1 + 0)\n{label}:"
+            );
+        }
+    }
+
     /// r6 = the packet that the context in r1 has, and its end in the stack.
     fn packet(&mut self) {
         self.line("r6 = *(u32 *)(r1 + 0)\nr2 = *(u32 *)(r1 + 4)\n*(u64 *)(r10 - 8) = r2");
@@ -185,7 +239,7 @@ impl Writer<'_> {
             return;
         }
         self.snippets -= 1;
-        match self.random.below(47) {
+        match self.random.below(49) {
             0..=5 => self.arithmetic(),
             6..=8 => self.narrow(),
             9..=11 => self.spill(),
@@ -203,6 +257,7 @@ impl Writer<'_> {
             31 => self.through(),
             32 => self.shift(),
             45 | 46 if self.base == Base::Packet => self.move_packet(),
+            47 => self.dynptr(),
             33 => self.carried(),
             34 => self.parts(),
             35 => self.product(),

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod callbacks;
+mod dynptrs;
 mod encoding;
 mod functions;
 mod maps;
