@@ -6,8 +6,12 @@
 //! [`MAP_NEXT_KEY`] is `__u64 weir_map_next_key(map, __u64 cursor, void *key, __u32 size)`: writes the key of the hash's entry that comes
 //! next, `size` bytes, which are those of its keys, and answers the cursor behind it; 0, and zeros as the key, where none comes. The cursor before the first is 0. What a
 //! key that is there all the time, or not all the time, sees is as with [`FOR_EACH_MAP_ELEM`].
+//!
+//! [`REDIRECT_CLASSIFIED`] is what [`REDIRECT`] is in classifiers; a program calls the latter.
 
 mod names;
+
+use crate::ProgramKind;
 
 /// A helper's number, as in the `imm` of a `CALL`.
 pub type HelperId = i32;
@@ -202,6 +206,7 @@ macro_rules! helper_table {
             (LOOP, 181, "loop", [Scalar, Callback, StackOrNull, Scalar], Scalar, NONE, inlined)
             (STRNCMP, 182, "strncmp", [MemRead, Size, ConstString], Scalar, NONE, weir_strncmp)
             (MAP_LOOKUP_PERCPU_ELEM, 195, "map_lookup_percpu_elem", [Map, MapKey, Scalar], MapValueOrNull, NONE, weir_map_lookup_percpu_elem)
+            (REDIRECT_CLASSIFIED, -23, "weir_redirect_classified", [Scalar, Scalar], Scalar, NONE, weir_redirect_classified)
             (MAP_NEXT_KEY, -164, "weir_map_next_key", [Map, Scalar, MemWrite, Size], Scalar, NONE, weir_map_next_key)
             (RINGBUF_RESERVE_DYNPTR, 198, "ringbuf_reserve_dynptr", [RingMap, Scalar, Scalar, NewDynptr], Status, NONE, weir_ringbuf_reserve_dynptr)
             (RINGBUF_SUBMIT_DYNPTR, 199, "ringbuf_submit_dynptr", [ReleasedDynptr, Scalar], Void, NONE, weir_ringbuf_submit_dynptr)
@@ -242,7 +247,7 @@ const fn function(symbol: &'static str) -> Option<&'static str> {
 pub const OF_SK_BUFFS: &[HelperId] = &[SKB_LOAD_BYTES, SKB_LOAD_BYTES_RELATIVE];
 
 /// Helpers of XDP programs alone.
-pub const OF_XDP: &[HelperId] = &[REDIRECT, REDIRECT_MAP, XDP_ADJUST_HEAD, XDP_ADJUST_META, XDP_ADJUST_TAIL];
+pub const OF_XDP: &[HelperId] = &[REDIRECT_MAP, XDP_ADJUST_HEAD, XDP_ADJUST_META, XDP_ADJUST_TAIL];
 
 /// Helpers after which a packet may be elsewhere: its addresses are to be read again.
 pub const MOVE_PACKETS: &[HelperId] = &[XDP_ADJUST_HEAD, XDP_ADJUST_META, XDP_ADJUST_TAIL];
@@ -282,6 +287,14 @@ impl HelperProto {
 /// What a call of helper `id` does with memory of the process; one that has no row may do anything.
 pub fn access(id: HelperId) -> Access {
     by_id(id).map_or(Access::ALL, |proto| proto.access)
+}
+
+/// What helper `id` is in programs of a kind: engines call that one. [`REDIRECT`] has another answer in classifiers.
+pub fn of_kind(id: HelperId, kind: ProgramKind) -> HelperId {
+    match (id, kind) {
+        (REDIRECT, ProgramKind::Classifier) => REDIRECT_CLASSIFIED,
+        _ => id,
+    }
 }
 
 /// The row of helper `id`.

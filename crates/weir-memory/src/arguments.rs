@@ -26,6 +26,7 @@ pub(crate) fn helper(
     may_change: bool,
     id: HelperId,
 ) -> Result<&'static HelperProto, Violation> {
+    let id = kind.map_or(id, |kind| helper::of_kind(id, kind));
     // What calls back or ends the program is the engine's own.
     let is_ours = |proto: &&HelperProto| proto.callback().is_none() && id != helper::TAIL_CALL;
     let proto = helper::by_id(id).filter(is_ours).ok_or(Violation::NoHelper { id })?;
@@ -33,6 +34,8 @@ pub(crate) fn helper(
         return Err(Violation::ChangesProcess { helper: proto.name });
     }
     let is_foreign = helper::OF_XDP.contains(&id) && kind != Some(ProgramKind::Xdp)
+        || id == helper::REDIRECT && kind != Some(ProgramKind::Xdp)
+        || id == helper::REDIRECT_CLASSIFIED && kind != Some(ProgramKind::Classifier)
         || helper::OF_SK_BUFFS.contains(&id) && !kind.is_some_and(ProgramKind::is_sk_buff);
     if is_foreign { Err(Violation::NoPacket { helper: proto.name }) } else { Ok(proto) }
 }

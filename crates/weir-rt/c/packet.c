@@ -48,6 +48,15 @@ u64 weir_redirect(u64 device, u64 flags)
     return flags ? XDP_ABORTED : XDP_REDIRECT;
 }
 
+/* Of classifiers: TC_ACT_SHOT, TC_ACT_REDIRECT, and BPF_F_INGRESS. */
+enum { TC_SHOT = 2, TC_REDIRECT = 7, TC_INGRESS = 1 };
+
+u64 weir_redirect_classified(u64 device, u64 flags)
+{
+    (void)device;
+    return flags & ~(u64)TC_INGRESS ? TC_SHOT : TC_REDIRECT;
+}
+
 u64 weir_redirect_map(const struct weir_map *map, u64 index, u64 flags)
 {
     u64 many = map->kind == KIND_DEVMAP || map->kind == KIND_DEVMAP_HASH ? TO_ALL | BUT_INGRESS : 0;

@@ -312,6 +312,7 @@ u64 weir_get_func_ip(const void *context);
 s64 weir_skb_load_bytes(const void *context, u64 offset, u8 *to, u64 bytes);
 s64 weir_skb_load_bytes_relative(const void *context, u64 offset, u8 *to, u64 bytes, u64 header);
 u64 weir_redirect(u64 device, u64 flags);
+u64 weir_redirect_classified(u64 device, u64 flags);
 u64 weir_redirect_map(const struct weir_map *map, u64 index, u64 flags);
 s64 weir_not_here(void);
 s64 weir_strncmp(const u8 *text, u64 size, const u8 *string, u64, u64, u64 string_bytes);

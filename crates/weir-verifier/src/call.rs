@@ -593,9 +593,12 @@ fn not_for(helper: &HelperProto, kind: ProgramKind) -> Option<&'static str> {
     if helper::OF_XDP.contains(&helper.id) {
         return (kind != ProgramKind::Xdp).then_some("XDP");
     }
-    if helper.id == helper::FIB_LOOKUP {
-        let has_route = matches!(kind, ProgramKind::Xdp | ProgramKind::Classifier);
-        return (!has_route).then_some("XDP and classifiers");
+    if helper.id == helper::REDIRECT_CLASSIFIED {
+        return Some("engines alone");
+    }
+    if [helper::FIB_LOOKUP, helper::REDIRECT].contains(&helper.id) {
+        let sends = matches!(kind, ProgramKind::Xdp | ProgramKind::Classifier);
+        return (!sends).then_some("XDP and classifiers");
     }
     let is_of_probes = helper.args.contains(&Arg::Context) && helper.id != helper::TAIL_CALL;
     (is_of_probes && !kind.is_probe()).then_some("probes")

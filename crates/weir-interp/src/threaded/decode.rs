@@ -191,7 +191,7 @@ impl Decoder<'_> {
                 _ => None,
             };
         }
-        let imm = runtime::helper_address(insn.imm)?;
+        let imm = runtime::helper_address(helper::of_kind(insn.imm, self.program.kind()))?;
         let jump = self.program.facts()[at].string_bytes.unwrap_or(0) as i32;
         Some(Op { imm, jump, ..op("call") })
     }

@@ -122,7 +122,7 @@ impl Context<'_> {
     }
 
     fn call(&self, index: usize, id: HelperId, state: &Values) -> Result<Op, JitError> {
-        let facts = &self.program.facts()[index];
+        let (id, facts) = (helper::of_kind(id, self.program.kind()), &self.program.facts()[index]);
         match (id, facts.map_index) {
             (helper::MAP_LOOKUP_ELEM, Some(map)) if self.map(map)?.kind.is_array() => {
                 return Ok(self.array_lookup(map, facts, state));

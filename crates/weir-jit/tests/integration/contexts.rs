@@ -200,6 +200,17 @@ fn packets_are_sent_where_the_kernel_sends_them() {
     for (flags, verdict) in [(0, 4), (1, 0)] {
         cases.push((format!("r1 = 1; r2 = {flags}; call redirect; exit"), verdict, true));
     }
+    for (flags, verdict) in [(0, 7), (1, 7), (2, 2), (3, 2)] {
+        let text = format!("r1 = 1; r2 = {flags}; call redirect; exit");
+        let (got, _) = run_with(TARGETS, "classifier", &text, &|| Context::classifier(&[], &[0; 64], 64));
+        assert_eq!(got, verdict, "{text}");
+        if testkit::kernel::available().is_ok() {
+            let text = format!("program \"p\" classifier\n{}\n", text.replace(';', "\n"));
+            let object = weir_ebpf::asm::parse(&text).expect("is text");
+            let ran = testkit::kernel::run_classifier(&object, &[]).map(|ran| u64::from(ran.r0));
+            assert_eq!(ran.map_err(|error| error.to_string()), Ok(verdict), "{text}");
+        }
+    }
     // Without a driver: EOPNOTSUPP.
     for (helper, by) in [("xdp_adjust_head", -4), ("xdp_adjust_meta", -4), ("xdp_adjust_tail", 1)] {
         let text = format!("r2 = {by}; call {helper}; r0 = -r0; exit");

@@ -13,6 +13,10 @@ const EOPNOTSUPP: i64 = 95;
 /// enum xdp_action, as far as it is answered here.
 const XDP_ABORTED: u64 = 0;
 const XDP_REDIRECT: u64 = 4;
+/// TC_ACT_SHOT and TC_ACT_REDIRECT of classifiers, and BPF_F_INGRESS.
+const TC_SHOT: u64 = 2;
+const TC_REDIRECT: u64 = 7;
+const TC_INGRESS: u64 = 1;
 /// Flags of `redirect_map`: the answer where there is no such element; all devices get the packet, perhaps but one.
 const ACTIONS: u64 = 3;
 const TO_ALL: u64 = 8;
@@ -169,6 +173,9 @@ pub(super) fn answer(run: &mut Run<'_>, proto: &HelperProto, values: &mut [Value
             status(packet_bytes(run, from, offset, to))
         }
         (helper::REDIRECT, [_, Number(flags)]) => Ok(if *flags != 0 { XDP_ABORTED } else { XDP_REDIRECT }),
+        (helper::REDIRECT_CLASSIFIED, [_, Number(flags)]) => {
+            Ok(if *flags & !TC_INGRESS != 0 { TC_SHOT } else { TC_REDIRECT })
+        }
         (helper::REDIRECT_MAP, [Map(map), _, Number(flags)]) => {
             let kind = run.maps.stores[*map].spec.kind;
             let is_devices = matches!(kind, MapKind::DevMap | MapKind::DevMapHash);

@@ -113,6 +113,7 @@ pub(crate) const NOT_XDP: &[(&str, &str, &str)] = &[
         "does not take",
     ),
     ("", "r1 = map[@array] ll; r2 = 1; r3 = 2; call redirect_map; exit", "does not take"),
+    ("r1 = 1", "r2 = 0; call weir_redirect_classified; exit", "is for engines alone"),
     (
         "",
         "r2 = 0; r3 = r10; r3 += -16; r4 = 8; call skb_load_bytes; exit",
