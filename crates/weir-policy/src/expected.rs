@@ -93,7 +93,7 @@ fn of_helper(id: HelperId) -> f64 {
         | helper::PROBE_READ_USER_STR
         | helper::PROBE_READ_KERNEL_STR
         | helper::GET_CURRENT_COMM => STRING_NS,
-        helper::RINGBUF_OUTPUT | helper::RINGBUF_RESERVE => RECORD_NS,
+        helper::RINGBUF_OUTPUT | helper::RINGBUF_RESERVE | helper::RINGBUF_RESERVE_DYNPTR => RECORD_NS,
         _ => 0.0,
     }
 }

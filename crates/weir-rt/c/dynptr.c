@@ -68,13 +68,25 @@ static s64 part(const void *dynptr, u64 offset, u64 bytes, u64 flags, u64 *at)
     return 0;
 }
 
-/* What is asked for of a dynptr that has it not stays as it is. */
+/* The two may overlap. */
+static void move(u64 to, u64 from, u64 bytes)
+{
+    for (u64 n = 0; n < bytes; n++) {
+        u64 at = to > from ? bytes - 1 - n : n;
+        *(volatile u8 *)(to + at) = *(const volatile u8 *)(from + at);
+    }
+}
+
+/* Zeros where the dynptr has it not: the program may read what it asked for, whatever the answer. (The kernel leaves that
+ * as it is.) */
 s64 weir_dynptr_read(u8 *to, u64 size, const void *dynptr, u64 offset, u64 flags)
 {
     u64 at = 0;
     s64 error = part(dynptr, offset, size, flags, &at);
-    for (u64 n = 0; !error && n < size; n++)
-        *(volatile u8 *)(to + n) = *(const volatile u8 *)(at + n);
+    if (!error)
+        move((u64)to, at, size);
+    for (u64 n = 0; error && n < size; n++)
+        *(volatile u8 *)(to + n) = 0;
     return error;
 }
 
@@ -82,8 +94,8 @@ s64 weir_dynptr_write(const void *dynptr, u64 offset, const u8 *from, u64 size, 
 {
     u64 at = 0;
     s64 error = part(dynptr, offset, size, flags, &at);
-    for (u64 n = 0; !error && n < size; n++)
-        *(volatile u8 *)(at + n) = *(const volatile u8 *)(from + n);
+    if (!error)
+        move(at, (u64)from, size);
     return error;
 }
 

@@ -134,9 +134,11 @@ impl Walk<'_> {
                 let atomic = !matches!(access, Access::Load | Access::Store);
                 self.check_rights(pointer, access.reads(), access.writes())?;
                 self.object_range(pointer, off, size)?;
-                // Objects begin at multiples of 8.
+                // Objects begin at multiples of 8, but parts of dynptrs, which begin anywhere.
                 let bits = crate::alu::add(offset, Scalar::constant(off as u64)).bits;
-                let may_misalign = (bits.value | bits.mask) & (u64::from(bytes) - 1) != 0;
+                let is_part = matches!(pointer, Value::Record { dynptr: Some(_), .. });
+                let may_misalign =
+                    (bits.value | bits.mask) & (u64::from(bytes) - 1) != 0 || is_part && bytes > 1;
                 self.seen[path.at].may_misalign |= may_misalign;
                 if atomic && may_misalign {
                     return refuse(format!(

@@ -163,6 +163,11 @@ fn records_reach_their_reader() {
     let leak = run_in(&mut maps, &format!("{reserve}r0 = 0x0;;exit;;r0 = 0x0;;r0 = 0x0;;r0 = 0x0;;exit"));
     assert_eq!(leak, Err(Fault::End { violation: Violation::LeakedRecords { count: 1 } }));
     assert_eq!(maps.next_record(R), None, "a leaked record does not stop the reader");
+    let fault = run_in(
+        &mut maps,
+        &format!("{reserve}r1 = 0x0;;r0 = *(u64 *)(r1 + 0x0);;exit;;r0 = 0x0;;r0 = 0x0;;exit"),
+    );
+    assert!(matches!(fault, Err(Fault::Memory { pc: 7, .. })), "{fault:?}");
     let used = run_in(
         &mut maps,
         &format!("{reserve}r6 = r0;;{}", submit.replace("r0 = 0x0", "r0 = *(u64 *)(r6 + 0x0)")),
@@ -406,7 +411,11 @@ fn any_slots_end_in_a_result_or_a_fault() {
 #[test]
 fn maps_that_are_too_large_are_refused() {
     let array = MapSpec::new("a", MapKind::Array, 4, 1 << 20, 1 << 13);
-    assert_eq!(Maps::new(&[array]).err(), Some(MapsError::TooLarge { bytes: 1 << 33 }));
+    assert_eq!(Maps::new(&[array]).err(), Some(MapsError::TooLarge { bytes: (1 << 33) + (4 << 13) }));
+    let hash = MapSpec::new("h", MapKind::Hash, 8, 1 << 20, 100_000);
+    assert!(matches!(Maps::new(&[hash]), Err(MapsError::TooLarge { .. })), "it could grow so large");
+    let most = MapSpec::new("m", MapKind::Array, 4, u32::MAX, u32::MAX);
+    assert!(matches!(Maps::new(&[most.clone(), most]), Err(MapsError::TooLarge { .. })));
     let mut ring = MapSpec::new("r", MapKind::RingBuf, 0, 0, 4096);
     ring.flags = weir_ebpf::map::flag::RING_PER_CPU;
     assert_eq!(Maps::new(&[ring]).err(), Some(MapsError::RingPerCpu { name: "r".into() }));

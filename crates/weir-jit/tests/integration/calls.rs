@@ -617,6 +617,32 @@ fn dynptrs_answer_as_the_kernel_s_do() {
     let both =
         format!("{reserve}; {}; {}; {discard}; r0 = *(u64 *)(r10 - 32)", write("3", 8, 0), read("5", 8, 0));
     check(&both, 0x1234567 >> 16);
+    // Where the dynptr has not what is asked for, there are zeros: nothing of what stood there.
+    let failed = format!("{reserve}; {}; {discard}; r0 = *(u64 *)(r10 - 32)", read("17", 8, 0));
+    for left in in_weir(&object(&failed), &[]) {
+        assert_eq!(left.0, 0, "{failed}");
+    }
+    // A part is copied onto itself, one byte on, or back.
+    for (to, from, expected) in [(1, 0, 0x2345_6767), (0, 1, 0x0001_2345)] {
+        check(
+            &format!(
+                "{reserve}; {}; r1 = r10; r1 += -16; r2 = 0; r3 = 16; call dynptr_data; r6 = r0; r8 = -1; if r6 == 0 goto +9
+                 r1 = r6; r1 += {to}; r2 = 8; r3 = r10; r3 += -16; r4 = {from}; r5 = 0; call dynptr_read
+                 r8 = *(u32 *)(r6 + 0); {submit}; r0 = r8",
+                write("0", 8, 0)
+            ),
+            expected,
+        );
+        check(
+            &format!(
+                "{reserve}; {}; r1 = r10; r1 += -16; r2 = 0; r3 = 16; call dynptr_data; r6 = r0; r8 = -1; if r6 == 0 goto +9
+                 r1 = r10; r1 += -16; r2 = {to}; r3 = r6; r3 += {from}; r4 = 8; r5 = 0; call dynptr_write
+                 r8 = *(u32 *)(r6 + 0); {submit}; r0 = r8",
+                write("0", 8, 0)
+            ),
+            expected,
+        );
+    }
     let slice = |offset: &str, bytes: u32| {
         format!(
             "{reserve}; {}; r1 = r10; r1 += -16; r2 = {offset} ll; r3 = {bytes}; call dynptr_data; r8 = -1; if r0 == 0 goto +1;

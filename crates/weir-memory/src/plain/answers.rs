@@ -113,7 +113,10 @@ pub(super) fn answer(run: &mut Run<'_>, proto: &HelperProto, values: &mut [Value
                     to.copy_from_slice(&bytes);
                     Ok(0)
                 }
-                Err(error) => status(-error),
+                Err(error) => {
+                    to.fill(0);
+                    status(-error)
+                }
             }
         }
         (helper::DYNPTR_WRITE, [Buffer(_, dynptr), Number(offset), Bytes(from), _, Number(flags)]) => {
@@ -204,14 +207,17 @@ fn lookup(run: &mut Run<'_>, map: usize, key: &[u8]) -> u64 {
 }
 
 fn may_have(run: &Run<'_>, map: usize, value: &[u8]) -> i64 {
-    match &run.maps.stores[map].content {
-        super::store::Content::Bloom(pushed) if pushed.contains(value) => 0,
-        super::store::Content::Bloom(_) => -ENOENT,
-        _ => -EINVAL,
+    match run.maps.stores[map].may_have(value) {
+        Some(true) => 0,
+        Some(false) => -ENOENT,
+        None => -EINVAL,
     }
 }
 
 fn reserve(run: &mut Run<'_>, map: usize, size: u64) -> Option<u64> {
+    if !run.has_room_for_record() {
+        return None;
+    }
     let (ring, bytes) = run.maps.stores[map].ring()?;
     ring.reserve(size, bytes)
 }

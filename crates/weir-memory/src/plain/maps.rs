@@ -6,7 +6,7 @@ use std::time::Instant;
 use thiserror::Error;
 use weir_ebpf::{MapKind, MapSpec};
 
-use crate::limits::PLAIN_BYTES_MAX;
+use crate::limits::{PLAIN_BYTES_MAX, PLAIN_MAP_BYTES_MAX};
 
 use super::store::{Content, E2BIG, EINVAL, Store, stride};
 
@@ -40,9 +40,11 @@ pub struct Process {
 #[non_exhaustive]
 pub enum MapsError {
     /// They would take too much memory.
-    #[error("the maps take {bytes} bytes; the limit is {PLAIN_BYTES_MAX}")]
+    #[error(
+        "the maps may come to take {bytes} bytes; the limit is {PLAIN_BYTES_MAX}, and {PLAIN_MAP_BYTES_MAX} for one"
+    )]
     TooLarge {
-        /// Of values that are there from the beginning.
+        /// Of all values, where every map is full.
         bytes: u64,
     },
     /// A map of that kind is not to be had in plain memory.
@@ -61,9 +63,9 @@ pub struct Errno(pub u32);
 impl Maps {
     /// Empty maps; arrays are zeros.
     pub fn new(specs: &[MapSpec]) -> Result<Maps, MapsError> {
-        let arrays = specs.iter().filter(|spec| spec.kind.is_array());
-        let bytes = arrays.map(|spec| stride(spec) as u64 * u64::from(spec.max_entries)).sum();
-        if bytes > PLAIN_BYTES_MAX {
+        let sizes = specs.iter().map(bytes_max);
+        let bytes = sizes.clone().fold(0u64, u64::saturating_add);
+        if bytes > PLAIN_BYTES_MAX || sizes.max().is_some_and(|bytes| bytes > PLAIN_MAP_BYTES_MAX) {
             return Err(MapsError::TooLarge { bytes });
         }
         if let Some(spec) = specs.iter().find(|spec| spec.has_rings_per_cpu()) {
@@ -174,6 +176,15 @@ impl Maps {
         numbers.insert(key.to_vec(), number);
         Ok(())
     }
+}
+
+/// What a map takes when it is full.
+fn bytes_max(spec: &MapSpec) -> u64 {
+    let entry = match spec.kind {
+        MapKind::RingBuf | MapKind::BloomFilter => 8,
+        _ => stride(spec) as u64 + u64::from(spec.key_bytes),
+    };
+    entry.saturating_mul(spec.max_entries.into())
 }
 
 fn is_full(numbers: &HashMap<Vec<u8>, u32>, key: &[u8], most: u32) -> bool {

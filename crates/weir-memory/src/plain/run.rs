@@ -6,7 +6,7 @@ use weir_ebpf::{MapSpec, ProgramKind, context, helper, pt_regs};
 use super::maps::Maps;
 use super::space::Region;
 use super::store::stride;
-use crate::limits::{CALL_DEPTH_MAX, STACK_FRAME_BYTES};
+use crate::limits::{CALL_DEPTH_MAX, PLAIN_REGIONS_MAX, STACK_FRAME_BYTES};
 use crate::{AtomicOp, Context, Frame, Memory, Value, Violation, Width, field_of_context};
 
 /// What a run is given besides maps.
@@ -89,7 +89,7 @@ impl<'a> Run<'a> {
     /// What was lent is somewhere else from now on: nothing is at its old addresses any more.
     pub(super) fn move_lent(&mut self) {
         let before = Region::Lent(self.places).start();
-        self.places += 1;
+        self.places = (self.places + 1) % PLAIN_REGIONS_MAX;
         self.rebase(before, Region::Lent(self.places).start());
     }
 
@@ -210,6 +210,15 @@ impl<'a> Run<'a> {
         Ok(&mut whole[at..at + bytes as usize])
     }
 
+    /// A record has an address of its own as long as there are any; then those at the end that are closed have theirs again.
+    pub(super) fn has_room_for_record(&mut self) -> bool {
+        if self.records.len() == PLAIN_REGIONS_MAX as usize {
+            let open = self.records.iter().rposition(Option::is_some);
+            self.records.truncate(open.map_or(0, |last| last + 1));
+        }
+        self.records.len() < PLAIN_REGIONS_MAX as usize
+    }
+
     /// Opens a record; its address.
     pub(super) fn open_record(&mut self, map: usize, at: u64, bytes: u64) -> u64 {
         self.records.push(Some(OpenRecord { map, at, bytes: vec![0; bytes as usize] }));
@@ -225,9 +234,26 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Records that are open are discarded, so that none stops its ring's reader: how many there were.
+    fn discard_records(&mut self) -> usize {
+        let is_open = |number: &usize| self.records[*number].is_some();
+        let open: Vec<usize> = (0..self.records.len()).filter(is_open).collect();
+        for number in &open {
+            self.close_record(Region::Record(*number as u32).start(), true);
+        }
+        open.len()
+    }
+
     /// What `get_attach_cookie` answers.
     pub(super) fn attach_cookie(&self) -> u64 {
         self.input.frame().cookie
+    }
+}
+
+impl Drop for Run<'_> {
+    /// A run that ended in a fault.
+    fn drop(&mut self) {
+        self.discard_records();
     }
 }
 
@@ -430,11 +456,7 @@ impl Memory for Run<'_> {
     }
 
     fn finish(mut self) -> Result<(), Violation> {
-        let open: Vec<usize> =
-            (0..self.records.len()).filter(|number| self.records[*number].is_some()).collect();
-        for number in &open {
-            self.close_record(Region::Record(*number as u32).start(), true);
-        }
+        let open = self.discard_records();
         let (slots, cookie) = (self.slots(), number(&self.cookie));
         match &mut self.input {
             Input::Registers(frame) => frame.session_cookie = cookie,
@@ -443,6 +465,6 @@ impl Memory for Run<'_> {
                 crate::ContextMut::from(&mut **context).set_slots(slots);
             }
         }
-        if open.is_empty() { Ok(()) } else { Err(Violation::LeakedRecords { count: open.len() }) }
+        if open == 0 { Ok(()) } else { Err(Violation::LeakedRecords { count: open }) }
     }
 }

@@ -1,6 +1,6 @@
 //! What a map holds, by kind.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use weir_ebpf::{MapKind, MapSpec};
 
@@ -35,8 +35,8 @@ pub(super) enum Content {
     Hash(Hash),
     /// Elements, the oldest first.
     Queue(VecDeque<Vec<u8>>),
-    /// What was pushed. More than a filter keeps: it never says "perhaps" of what was not.
-    Bloom(HashSet<Vec<u8>>),
+    /// Bits, a power of two of them, of which a value sets some.
+    Bloom(Vec<u64>),
     Ring(Ring),
     /// By index: the number of a program, or the index of a map and one.
     Numbers(HashMap<Vec<u8>, u32>),
@@ -51,6 +51,8 @@ pub(super) struct Hash {
     /// By slot: its key, and when it was used last.
     used: Vec<Option<(Vec<u8>, u64)>>,
     free: Vec<usize>,
+    /// Of an LRU: slots by when they were used last, and the time.
+    oldest: Option<BTreeMap<u64, usize>>,
     clock: u64,
     pub(super) values: Vec<u8>,
 }
@@ -74,10 +76,12 @@ impl Store {
     pub(super) fn new(spec: &MapSpec) -> Store {
         let content = match spec.kind {
             kind if kind.is_array() => Content::Array(vec![0; stride(spec) * spec.max_entries as usize]),
-            kind if kind.is_hash() => Content::Hash(Hash::default()),
+            kind if kind.is_hash() => {
+                Content::Hash(Hash { oldest: kind.is_lru().then(BTreeMap::new), ..Hash::default() })
+            }
             MapKind::LpmTrie => Content::Hash(Hash::default()),
             MapKind::Queue | MapKind::Stack => Content::Queue(VecDeque::new()),
-            MapKind::BloomFilter => Content::Bloom(HashSet::new()),
+            MapKind::BloomFilter => Content::Bloom(vec![0; bloom_words(spec)]),
             MapKind::RingBuf => Content::Ring(Ring::default()),
             MapKind::ProgArray | MapKind::ArrayOfMaps | MapKind::HashOfMaps => {
                 Content::Numbers(HashMap::new())
@@ -195,12 +199,21 @@ impl Store {
                 0
             }
             Content::Bloom(_) if flags != ANY => -EINVAL,
-            Content::Bloom(pushed) => {
-                pushed.insert(value.to_vec());
+            Content::Bloom(words) => {
+                for bit in bits_of(value, words.len(), self.spec.bloom_hashes()) {
+                    words[bit / 64] |= 1 << (bit % 64);
+                }
                 0
             }
             _ => -EINVAL,
         }
+    }
+
+    /// Whether a value may have been pushed into a Bloom filter; none of other kinds.
+    pub(super) fn may_have(&self, value: &[u8]) -> Option<bool> {
+        let Content::Bloom(words) = &self.content else { return None };
+        let mut bits = bits_of(value, words.len(), self.spec.bloom_hashes());
+        Some(bits.all(|bit| words[bit / 64] >> (bit % 64) & 1 != 0))
     }
 
     /// The element that comes out next; it stays there unless it `is_pop`.
@@ -225,9 +238,25 @@ impl Store {
     }
 }
 
+/// As many as make one value in a hundred or so look like one that was pushed.
+fn bloom_words(spec: &MapSpec) -> usize {
+    let bits = u64::from(spec.max_entries) * u64::from(spec.bloom_hashes()) * 7 / 5;
+    (bits.next_power_of_two() / 64).max(1) as usize
+}
+
+/// Which bits a value sets: FNV-1a, then as many numbers as there are hash functions.
+fn bits_of(value: &[u8], words: usize, hashes: u32) -> impl Iterator<Item = usize> {
+    let start = value
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    let next = |hash: &u64| Some((hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31));
+    let numbers = std::iter::successors(next(&start), next).take(hashes as usize);
+    numbers.map(move |number| number as usize & (64 * words - 1))
+}
+
 /// Bytes from one value to the next.
 pub(super) fn stride(spec: &MapSpec) -> usize {
-    spec.value_bytes.next_multiple_of(8).max(8) as usize
+    (spec.value_bytes as usize).next_multiple_of(8).max(8)
 }
 
 /// The index that a key of an array is, if there is such an element.
@@ -239,11 +268,19 @@ fn index_of(key: &[u8], spec: &MapSpec) -> Option<usize> {
 impl Hash {
     fn lookup(&mut self, key: &[u8]) -> Option<usize> {
         let slot = *self.slots.get(key)?;
+        self.touch(slot);
+        Some(slot)
+    }
+
+    /// A slot that is taken is used now.
+    fn touch(&mut self, slot: usize) {
+        let Some(oldest) = &mut self.oldest else { return };
         self.clock += 1;
         if let Some((_, used)) = &mut self.used[slot] {
+            oldest.remove(used);
+            oldest.insert(self.clock, slot);
             *used = self.clock;
         }
-        Some(slot)
     }
 
     /// The slot for a key's value, by the flags of an update.
@@ -255,10 +292,11 @@ impl Hash {
             return Err(ENOENT);
         }
         if self.slots.len() == spec.max_entries as usize {
-            let oldest = self.used.iter().flatten().min_by_key(|(_, used)| *used);
+            let oldest = self.oldest.as_ref().and_then(BTreeMap::first_key_value);
+            let oldest = oldest.and_then(|(_, slot)| self.used[*slot].as_ref());
             match oldest.map(|(key, _)| key.clone()) {
-                Some(oldest) if spec.kind.is_lru() => self.delete(&oldest),
-                _ => return Err(E2BIG),
+                Some(oldest) => self.delete(&oldest),
+                None => return Err(E2BIG),
             };
         }
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -266,16 +304,18 @@ impl Hash {
             self.values.resize(self.values.len() + stride, 0);
             self.used.len() - 1
         });
-        self.clock += 1;
         self.values[slot * stride..(slot + 1) * stride].fill(0);
-        self.used[slot] = Some((key.clone(), self.clock));
+        self.used[slot] = Some((key.clone(), 0));
         self.slots.insert(key, slot);
+        self.touch(slot);
         Ok(slot)
     }
 
     fn delete(&mut self, key: &[u8]) -> i64 {
         let Some(slot) = self.slots.remove(key) else { return -ENOENT };
-        self.used[slot] = None;
+        if let (Some((_, used)), Some(oldest)) = (self.used[slot].take(), &mut self.oldest) {
+            oldest.remove(&used);
+        }
         self.free.push(slot);
         0
     }
@@ -321,8 +361,9 @@ impl Ring {
 
     /// None: it is discarded.
     pub(super) fn finish(&mut self, at: u64, record: Option<Vec<u8>>) {
-        if let Some((_, state)) = self.records.iter_mut().find(|(place, _)| *place == at) {
-            *state = record.map_or(State::Discarded, State::Done);
+        // They are in the order of their places.
+        if let Ok(found) = self.records.binary_search_by_key(&at, |(place, _)| *place) {
+            self.records[found].1 = record.map_or(State::Discarded, State::Done);
         }
     }
 

@@ -119,6 +119,7 @@ const WE_ALONE_ACCEPT: &[(&str, Cause)] = &[
     ("Unreleased reference",            FINER),
     ("reference leak",                  FINER),
     ("tried to subtract pointer",       FINER),
+    ("negative offset",                 FINER),
     ("offset is outside of the packet", FINER),
     ("pointer offset N is not allowed", FINER),
     ("pointer offset -N is not allowed", LINKED),

@@ -65,6 +65,21 @@ fn a_dynptr_is_for_helpers_alone() {
     );
 }
 
+/// The kernel takes what processors bear.
+#[test]
+fn a_part_of_a_dynptr_begins_anywhere() {
+    let end = format!("{SUBMIT}; r0 = 0; exit");
+    for access in [
+        "lock *(u64 *)(r0 + 0) += r1",
+        "lock *(u32 *)(r0 + 4) += r1",
+        "r1 = load_acquire((u64 *)(r0 + 0))",
+        "store_release((u16 *)(r0 + 0), w1)",
+    ] {
+        let text = format!("{DATA}; if r0 == 0 goto +2; r1 = 1; {access}; {end}");
+        refuses(RESERVED, &text, "which may not be aligned");
+    }
+}
+
 #[test]
 fn what_is_reached_of_a_dynptr_is_checked() {
     let end = format!("{SUBMIT}; r0 = 0; exit");
