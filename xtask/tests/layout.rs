@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Which crates of ours a crate may use, outside its tests. A crate that is not listed is development, and free.
-const MAY_USE: [(&str, &[&str]); 38] = [
+const MAY_USE: [(&str, &[&str]); 39] = [
     ("weir-source", &[]),
     ("weir-ebpf", &[]),
     ("weir-cbpf", &["weir-ebpf"]),
@@ -35,6 +35,7 @@ const MAY_USE: [(&str, &[&str]); 38] = [
     ("weir-interp", &["weir-ebpf", "weir-memory", "weir-verifier", "weir-rt"]),
     ("weir-jit", &["weir-ebpf", "weir-verifier", "weir-rt"]),
     ("weir-symbols", &["weir-event"]),
+    ("weir-ust", &["weir-event"]),
     ("weir-plan", &["weir-symbols", "weir-event"]),
     ("weir-trampoline", &["weir-ebpf", "weir-plan", "weir-symbols", "weir-rt", "weir-event"]),
     ("weir-probe", &["weir-plan", "weir-trampoline", "weir-symbols", "weir-rt", "weir-event"]),
@@ -112,6 +113,7 @@ const BELOW_THE_PROGRAM: &[&str] = &[
     "weir-jit",
     "weir-bpf",
     "weir-symbols",
+    "weir-ust",
     "weir-plan",
     "weir-trampoline",
     "weir-probe",

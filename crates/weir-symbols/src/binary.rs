@@ -13,13 +13,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use object::LittleEndian as Le;
+use object::Object as _;
 use object::read::ReadCache;
+use object::read::elf::ElfFile64;
 use weir_event::ctype::{CType, CTypes, TypeId};
 
 use crate::debug_file::{self, DebugSymbols, Link, Named, Section, Wanted};
 use crate::demangle;
 use crate::frames::{self, Frame};
 use crate::functions::{self, Function};
+use crate::image::Image;
 use crate::landing;
 use crate::layout::{self, Layout, ProgramKind, Refusal, Segment};
 use crate::limits::{FILE_BYTES_MAX, NESTED_SYMBOLS_MAX};
@@ -214,6 +218,22 @@ impl Binary {
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
         relocations::relative(&self.data, &self.layout.relocations, &word_at)
+    }
+
+    /// Whether its section headers name such a section.
+    pub fn has_section(&self, name: &str) -> bool {
+        let file = ElfFile64::<Le>::parse(&self.data[..]);
+        file.is_ok_and(|file| file.section_by_name(name).is_some())
+    }
+
+    /// Its memory as the loader makes it, at the addresses of linking.
+    pub fn image(&self) -> Image<'_> {
+        let mut words = self.relocated_words();
+        if let Some(table) = self.layout.symbol_tables.last() {
+            let symbols = layout::symbols(&self.data, table);
+            words.extend(relocations::own_symbols(&self.data, &self.layout.relocations, symbols));
+        }
+        Image::new(self, &words)
     }
 
     /// PT_LOAD segments, in the order of the file.

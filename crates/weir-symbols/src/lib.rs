@@ -19,6 +19,7 @@ mod frames;
 mod functions;
 pub mod generations;
 pub mod history;
+mod image;
 pub mod kallsyms;
 mod landing;
 mod layout;
@@ -41,6 +42,7 @@ pub use crate::binary::{Binary, FileIdentity, build_id_of, has_static_probes, pr
 pub use crate::demangle::demangle;
 pub use crate::error::Error;
 pub use crate::functions::{Function, FunctionKind};
+pub use crate::image::Image;
 pub use crate::layout::ProgramKind;
 pub use crate::layout::Segment;
 pub use crate::relocations::SymbolSlot;

@@ -117,6 +117,8 @@ pub(crate) const DEMANGLED_BYTES_MAX: usize = 1 << 16;
 
 /// Largest perf map read: a large Java server's has ≈ 100,000 lines, 10 MiB.
 pub(crate) const PERF_MAP_BYTES_MAX: u64 = 128 << 20;
+/// Bytes of a file's writable memory, zeros with it, that an image has.
+pub(crate) const IMAGE_BYTES_MAX: u64 = 256 << 20;
 /// Most entries of a perf map.
 pub(crate) const PERF_MAP_ENTRIES_MAX: usize = 1 << 20;
 /// Longest name in a perf map; longer ones are cut. Node writes paths of files into them.

@@ -101,6 +101,30 @@ pub(crate) fn symbol_slots(
     slots
 }
 
+/// Places that are filled with addresses of symbols of this file, and these, as far as no other file's symbol of the name comes first.
+pub(crate) fn own_symbols(data: &[u8], tables: &[RelocationTable], dynamic: &[Symbol]) -> Vec<(u64, u64)> {
+    let explicit = tables.iter().filter(|table| table.form == RelocationForm::Explicit);
+    let entries = explicit.flat_map(|table| {
+        let bytes = &data[table.bytes.clone()];
+        let count = bytes.len() / size_of::<elf::Rela64<Le>>();
+        let entries: &[elf::Rela64<Le>] = bytes.read_slice_at(0, count).unwrap_or_default();
+        entries
+    });
+    let own = entries.filter_map(|entry| {
+        let symbol = dynamic.get(entry.r_sym(Le, false) as usize)?;
+        let is_own = symbol.st_shndx.get(Le) != elf::SHN_UNDEF;
+        let value = symbol.st_value.get(Le);
+        match entry.r_type(Le, false) {
+            elf::R_X86_64_64 if is_own => {
+                Some((entry.r_offset.get(Le), value.wrapping_add(entry.r_addend.get(Le) as u64)))
+            }
+            elf::R_X86_64_GLOB_DAT if is_own => Some((entry.r_offset.get(Le), value)),
+            _ => None,
+        }
+    });
+    own.take(data.len()).collect()
+}
+
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let words: &[object::U64<Le>] = bytes.read_slice_at(0, bytes.len() / 8).unwrap_or_default();
     words.iter().map(|word| word.get(Le))

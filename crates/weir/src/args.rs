@@ -381,10 +381,10 @@ const LIST_EXAMPLES: &str = "\
 Examples:
   weir list 'uprobe:libc:*alloc*'     functions of a library
   weir list -v 'usdt:./app:*'         static probes, with the types and places of their arguments
-  weir list -p 1234 'usdt:*:*'        static probes of all that a process has mapped";
+  weir list -p 1234 'usdt:*:*'        static probes of all that a process has mapped
+  weir list -v 'lttng:./app:*'        events of LTTng-UST, with their fields";
 
-const LIST_PATTERN: &str =
-    "uprobe:BINARY[:FUNCTION], usdt:BINARY[:[PROVIDER:]NAME] or BINARY, with wildcards (* ? [..])";
+const LIST_PATTERN: &str = "uprobe:BINARY[:FUNCTION], usdt:BINARY[:[PROVIDER:]NAME], lttng:BINARY[:[PROVIDER:]NAME] or BINARY, with wildcards (* ? [..])";
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = LIST_EXAMPLES)]

@@ -12,7 +12,8 @@
 //! | `uprobe:BINARY:cpp:FUNCTION` | functions by their names of C++ and Rust, demangled; `rust` is the same |
 //! | `uretprobe:BINARY:FUNCTION`, `ur:…` | the same, for their returns |
 //! | `usdt:BINARY:PROVIDER:NAME`, `usdt:BINARY:NAME`, `U:…` | static probes |
-//! | `uprobe:BINARY`, `usdt:BINARY` | all of them |
+//! | `lttng:BINARY:PROVIDER:NAME`, `lttng:BINARY:NAME` | events of LTTng-UST, by the descriptors in the file |
+//! | `uprobe:BINARY`, `usdt:BINARY`, `lttng:BINARY` | all of them |
 //! | `BINARY` | functions and static probes |
 //! | `interval:*`, `self:*`, `test:*`, `bench:*` | how probes are written that run in weir |
 //!
@@ -90,6 +91,7 @@ const KINDS: &[Kind] = &[
     Kind { name: "uprobe", alias: "u", search: entries },
     Kind { name: "uretprobe", alias: "ur", search: returns },
     Kind { name: "usdt", alias: "U", search: static_probes },
+    Kind { name: "lttng", alias: "lttng", search: ust_events },
 ];
 
 /// What runs in weir itself, as far as its names are given.
@@ -106,10 +108,10 @@ const IN_WEIR: [&str; 9] = [
 ];
 
 impl Kind {
-    /// Returns are listed where they are asked for: what has one has an entry.
+    /// Returns are listed where they are asked for: what has one has an entry. So are LTTng's events, which no script takes yet.
     fn is_meant(&self, kind: &str) -> bool {
         match kind {
-            "*" => self.name != "uretprobe",
+            "*" => !["uretprobe", "lttng"].contains(&self.name),
             _ => pattern::matches(kind, self.name) || kind == self.alias,
         }
     }
@@ -260,6 +262,53 @@ fn static_probes(searched: &Searched<'_>, rest: &[&str], lines: &mut Lines) -> R
     }
     Ok(())
 }
+
+fn ust_events(searched: &Searched<'_>, rest: &[&str], lines: &mut Lines) -> Result<(), Error> {
+    let (provider, name) = match rest {
+        [] => ("*", "*"),
+        [name] => ("*", *name),
+        [provider, name] => (*provider, *name),
+        _ => return Err(anyhow!("an event has two parts after the binary: lttng:BINARY:PROVIDER:NAME")),
+    };
+    let image = searched.binary.image();
+    let found = weir_ust::providers(&|at, to| image.read(at, to), &image.writable());
+    let is_meant = |pattern: &str, name: &str| pattern == name || pattern::matches(pattern, name);
+    let mut is_known = false;
+    for found in &found {
+        for event in
+            found.events.iter().filter(|event| is_meant(provider, &found.name) && is_meant(name, &event.name))
+        {
+            is_known = true;
+            let line = format!("lttng:{}:{}:{}", searched.path, found.name, event.name);
+            let level = event.level.map_or("no level".to_owned(), |level| format!("level {}", level.name()));
+            let place = format!("{level}, ({})", fields::of_event(event));
+            lines.entry(line).or_default().insert(place);
+        }
+    }
+    let path = searched.path;
+    let names = || {
+        found
+            .iter()
+            .flat_map(|found| found.events.iter().map(|event| format!("{}:{}", found.name, event.name)))
+    };
+    match found.is_empty() {
+        _ if is_known => Ok(()),
+        true if searched.binary.has_section(OLD_SITES) => Err(anyhow!(
+            "{path} was built with LTTng-UST 2.12 or before, whose events are not read: build it with 2.13 or newer"
+        )),
+        true => Err(anyhow!("{path} has no events of LTTng-UST")),
+        false => {
+            let wanted = format!("{provider}:{name}");
+            let all: Vec<String> = names().take(NEAR_MAX).collect();
+            Err(anyhow!("no event of {path} matches {wanted}; it has {}", all.join(", ")))
+        }
+    }
+}
+
+/// Where LTTng-UST up to 2.12 has the places of events.
+const OLD_SITES: &str = "__tracepoints_ptrs";
+/// Names in a message.
+const NEAR_MAX: usize = 8;
 
 /// `0x12fe, semaphore 0x4028, (int32 -4@%edi)`, and of a tracepoint `0x12fe, semaphore 0x4028, level info, (int32 id -4@%edi)`.
 fn place_of(probe: &StaticProbe) -> String {

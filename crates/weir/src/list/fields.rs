@@ -6,6 +6,7 @@
 use weir_event::schema::{Field, Form, Type};
 use weir_symbols::StaticProbe;
 use weir_symbols::usdt::Argument;
+use weir_ust::Event;
 
 /// All of them, with commas.
 pub(super) fn arguments(probe: &StaticProbe) -> String {
@@ -21,6 +22,22 @@ fn described(field: &Field, arguments: &[Argument]) -> String {
     let from = usize::from(field.slot);
     let places: Vec<String> = arguments[from..from + slots].iter().map(place).collect();
     format!("{} {} {}", type_of(&field.ty, field.form), field.name, places.join(" "))
+}
+
+/// Those of an event of LTTng-UST: `int32 customer, string note`.
+pub(super) fn of_event(event: &Event) -> String {
+    let texts: Vec<String> = event.fields.iter().map(of_ust).collect();
+    texts.join(", ")
+}
+
+fn of_ust(field: &weir_ust::Field) -> String {
+    let ty = match &field.ty {
+        Ok(ty) => type_of(ty, field.form),
+        Err(why) => format!("({why})"),
+    };
+    let order = if field.is_swapped { "network " } else { "" };
+    let hidden = if field.is_hidden { " (for filters alone)" } else { "" };
+    format!("{order}{ty} {}{hidden}", field.name)
 }
 
 fn place(argument: &Argument) -> String {

@@ -362,6 +362,49 @@ fn lttng_headers() -> bool {
     missing.is_none()
 }
 
+/// Without LTTng, and without running: by the descriptors in the file.
+#[test]
+fn events_of_lttng_are_listed_by_their_descriptors() {
+    if !lttng_headers() {
+        return;
+    }
+    let folder = testkit::paths::target().join("testkit");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(format!("lttng-ferry-{}", std::process::id()));
+    let mut compile = Command::new("gcc");
+    compile
+        .current_dir(testkit::paths::root().join("tests/lttng"))
+        .args(["-O2", "-s", "-I.", "-o"])
+        .arg(&path);
+    let output = compile.args(["ferry.c", "-llttng-ust", "-ldl"]).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let path = path.display().to_string();
+    let listed = weir(&["list", "-v", &format!("lttng:{path}:*")]);
+    let expected = format!(
+        "lttng:{path}:ferry:boarded
+    level warning, (int32 ticket, hex uint8 colour, network uint16 port, network hex uint32 address, float height, double weight, \
+         string name, int64[2] two, text[3] code, uint16[] seats, text[] letters, \
+         int32 {{car = 1, sun = 5..9, crew = 10, below = -3}} deck, int32 hidden (for filters alone))
+lttng:{path}:ferry:horn
+    level debug, ()
+lttng:{path}:ferry:lands
+    no level, (int64 minutes)
+lttng:{path}:ferry:leaves
+    no level, (int64 minutes)
+"
+    );
+    assert_eq!(out(&listed), expected);
+    let some = weir(&["list", &format!("lttng:{path}:ferry:l*")]);
+    assert_eq!(out(&some), format!("lttng:{path}:ferry:lands\nlttng:{path}:ferry:leaves\n"));
+    let none = weir(&["list", &format!("lttng:{path}:ferry:sinks")]);
+    let said = "no event of PATH matches ferry:sinks; it has ferry:";
+    assert!(err(&none).contains(&said.replace("PATH", &path)), "{}", err(&none));
+    let other = weir(&["list", "lttng:/usr/bin/env:*"]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(err(&other).contains("/usr/bin/env has no events of LTTng-UST"), "{}", err(&other));
+    std::fs::remove_file(&path).unwrap();
+}
+
 /// LTTng need not run; what it has to be told, it does not say.
 #[test]
 fn tracepoints_of_lttng_are_static_probes_where_they_are_compiled_with_notes() {

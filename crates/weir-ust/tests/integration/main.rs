@@ -1,0 +1,6 @@
+//! weir-ust from outside, by its public interface: one program, a module for each subject.
+//!
+//! Each test can run in a process of its own, and does in `cargo xtask test`.
+
+mod files;
+mod hostile;
