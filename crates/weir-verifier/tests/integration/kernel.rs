@@ -254,7 +254,7 @@ fn verdicts_differ_for_known_reasons_alone() {
         let cause =
             also.iter().chain(known).find(|(words, _)| reason.contains(words)).map(|(_, cause)| *cause);
         let (name, words) = cause.unwrap_or(("unknown", "UNKNOWN"));
-        eprintln!("{count:6} {who}: {reason} [{words}]");
+        println!("{count:6} {who}: {reason} [{words}]");
         let alone = if *we_accept { "we_alone" } else { "kernel_alone" };
         *causes.entry(format!("{alone}_{name}")).or_default() += count;
         if cause.is_none() {
