@@ -35,18 +35,15 @@ fn tests_pass_on_another_processor() {
     if !has_library(EMULATED) {
         return;
     }
-    let test = |crates: &[&str], of: &[&str]| {
-        let mut cargo = cargo("test", EMULATED);
-        let of_target = |name: &str| format!("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_{name}");
-        cargo.env(of_target("LINKER"), "rust-lld").env(of_target("RUNNER"), emulator);
-        cargo.env(of_target("RUSTFLAGS"), "-C link-self-contained=yes -C linker-flavor=ld.lld");
-        // They run for a second, and compile for ten.
-        cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
-        succeeds(cargo.args(of_crates(crates)).args(of));
-    };
+    let mut cargo = cargo("test", EMULATED);
+    let of_target = |name: &str| format!("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_{name}");
+    cargo.env(of_target("LINKER"), "rust-lld").env(of_target("RUNNER"), emulator);
+    cargo.env(of_target("RUSTFLAGS"), "-C link-self-contained=yes -C linker-flavor=ld.lld");
+    // They run for a second, and compile for ten.
+    cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     // They verify what they run. The other crates' own tests pass there too, but compile for a minute.
-    test(&["weir-memory"], &["--lib"]);
-    test(&["weir-interp"], &["--test", "integration"]);
+    cargo.args(of_crates(&["weir-memory", "weir-interp"])).args(["--lib", "--test", "integration"]);
+    succeeds(&mut cargo);
 }
 
 /// Whether the target's standard library is there; a skip if not.

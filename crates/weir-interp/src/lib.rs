@@ -9,13 +9,13 @@
 
 #![deny(missing_docs)]
 
-mod alu;
-
-mod callback;
-
 mod limits;
 
 mod machine;
+
+mod callback;
+
+mod alu;
 
 pub mod plain;
 

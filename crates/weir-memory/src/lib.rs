@@ -9,25 +9,28 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod memory;
+
 mod access;
+
+mod violation;
 
 mod arguments;
 
-mod context;
+mod frames;
 
 mod frame;
 
-pub mod limits;
-
-mod memory;
+mod context;
 
 pub mod plain;
 
-mod violation;
+pub mod limits;
 
 pub use access::{AtomicOp, Width};
 pub use arguments::{Value, dynptr_of};
 pub use context::{Context, ContextMut, classifier_frame, frame, set_number};
 pub use frame::Frame;
+pub use frames::Frames;
 pub use memory::{Memory, field_of_context};
 pub use violation::Violation;

@@ -7,7 +7,7 @@ use weir_ebpf::kfunc::KfuncId;
 use weir_ebpf::{HelperId, MapSpec, ProgramKind, context, helper, pt_regs};
 
 use crate::arguments::{self, Value};
-use crate::{AtomicOp, Violation, Width};
+use crate::{AtomicOp, Frames, Violation, Width};
 
 /// The memory of one run. A program's addresses mean what this says they mean: an access must lie within one live region (a
 /// frame of the stack, the context, a packet, a value, a record), and anything else is a [`Violation`] that touches nothing.
@@ -29,14 +29,11 @@ pub trait Memory {
     /// What r10 is on entry; each further frame is [`STACK_FRAME_BYTES`](crate::limits::STACK_FRAME_BYTES) below.
     fn stack_top(&self) -> u64;
 
-    /// A local call begins: the next frame is live. The answer is its r10; `None` where frames end.
-    fn enter(&mut self) -> Option<u64>;
+    /// Which frames are live.
+    fn frames(&mut self) -> &mut Frames;
 
     /// Zeroes the innermost frame, which may hold what an earlier call left.
     fn clear_frame(&mut self);
-
-    /// The innermost local call ends: its frame is no memory of the program any more.
-    fn leave(&mut self);
 
     /// The definition of map `index`; none behind the last.
     fn spec(&self, index: usize) -> Option<&MapSpec>;
@@ -103,6 +100,18 @@ pub trait Memory {
     fn finish(self) -> Result<Self::Left, Violation>
     where
         Self: Sized;
+
+    /// A local call begins: the next frame is live. The answer is its r10; `None` where frames end.
+    fn enter(&mut self) -> Option<u64> {
+        let top = self.stack_top();
+        let frames = self.frames();
+        frames.enter().then(|| top - u64::from(frames.above_innermost()))
+    }
+
+    /// The innermost local call ends: its frame is no memory of the program any more.
+    fn leave(&mut self) {
+        self.frames().leave();
+    }
 
     /// What r1 and r2 are on entry.
     fn arguments(&self) -> [u64; 2] {

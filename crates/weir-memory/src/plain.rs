@@ -9,13 +9,13 @@
 //! read at an address. After a helper that may move a packet its old
 //! addresses are gone, as a verifier demands.
 
-mod answers;
-
 mod maps;
 
 mod run;
 
 mod space;
+
+mod answers;
 
 mod store;
 

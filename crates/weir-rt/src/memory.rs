@@ -22,11 +22,11 @@ use weir_ebpf::helper::{self, Arg};
 use weir_ebpf::kfunc::{self, DeclaredCopy, KfuncId, TextTest};
 use weir_ebpf::{MapKind, MapSpec, ProgramKind, context, pt_regs};
 pub use weir_memory::{AtomicOp, Memory, Violation, Width};
-use weir_memory::{ContextMut, Value, dynptr_of, field_of_context};
+use weir_memory::{ContextMut, Frames, Value, dynptr_of, field_of_context};
 
 use crate::abi::{Cursor, Descriptor};
 use crate::executable::Frame;
-use crate::limits::{CALL_DEPTH_MAX, STACK_FRAME_BYTES};
+use crate::limits::STACK_FRAME_BYTES;
 use crate::runtime::linked;
 use crate::segment::Segment;
 
@@ -35,8 +35,7 @@ use crate::segment::Segment;
 pub struct Space<'a> {
     segment: &'a Segment,
     stack: Box<[AtomicU64]>,
-    /// Frames of the stack that are live.
-    frames: u32,
+    frames: Frames,
     /// None: a probe's.
     kind: Option<ProgramKind>,
     /// The slots; behind them, of a packet's context, what its structure is larger.
@@ -99,7 +98,7 @@ struct LiveKey {
     bytes: u64,
 }
 
-const STACK_BYTES: u64 = (STACK_FRAME_BYTES * CALL_DEPTH_MAX) as u64;
+const STACK_BYTES: u64 = Frames::STACK_BYTES as u64;
 
 impl<'a> Space<'a> {
     /// Memory for one run over the maps of `segment`, with `frame` as its context.
@@ -119,7 +118,7 @@ impl<'a> Space<'a> {
         Space {
             segment,
             stack: (0..STACK_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
-            frames: 1,
+            frames: Frames::one(),
             kind,
             context: words
                 .take(structure.max(pt_regs::SLOTS_WITH_FLOATS as usize))
@@ -182,7 +181,7 @@ impl<'a> Space<'a> {
             let offset = address.wrapping_sub(start);
             offset < len && bytes <= len - offset
         };
-        let live_stack = u64::from(STACK_FRAME_BYTES * self.frames);
+        let live_stack = u64::from(self.frames.live_bytes());
         let is_live = within(self.stack_top() - live_stack, live_stack)
             || (!is_write && self.reads_slots() && within(self.context(), self.slot_bytes()))
             || self.lent.iter().any(|region| within(region.start, region.bytes))
@@ -319,23 +318,14 @@ impl<'a> Memory for Space<'a> {
         self.stack.as_ptr() as u64 + STACK_BYTES
     }
 
-    fn enter(&mut self) -> Option<u64> {
-        if self.frames == CALL_DEPTH_MAX {
-            return None;
-        }
-        self.frames += 1;
-        Some(self.stack_top() - u64::from(STACK_FRAME_BYTES * (self.frames - 1)))
+    fn frames(&mut self) -> &mut Frames {
+        &mut self.frames
     }
 
     fn clear_frame(&mut self) {
         let words = (STACK_FRAME_BYTES / 8) as usize;
-        let end = self.stack.len() - (self.frames as usize - 1) * words;
+        let end = self.stack.len() - self.frames.above_innermost() as usize / 8;
         self.stack[end - words..end].iter_mut().for_each(|word| *word.get_mut() = 0);
-    }
-
-    fn leave(&mut self) {
-        assert!(self.frames > 1, "the outermost frame lives as long as the run");
-        self.frames -= 1;
     }
 
     fn spec(&self, index: usize) -> Option<&MapSpec> {

@@ -14,11 +14,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-mod limits;
+mod types;
 
 mod memory;
 
-mod types;
+mod limits;
 
 use std::ops::Range;
 
@@ -140,13 +140,16 @@ fn without_lengths(mut fields: Vec<Field>) -> Vec<Field> {
 fn event(memory: &Memory<'_>, at: u64) -> Result<Event, String> {
     let broken = |what: &str| format!("its {what} cannot be read");
     let word = |at: u64, what: &str| memory.u64(at).ok_or_else(|| broken(what));
-    let size =
-        memory.u32(at).filter(|size| (48..=4096).contains(size)).ok_or_else(|| broken("descriptor"))?;
+    let is_whole = |at: u64| memory.u32(at).is_some_and(|size| (48..=4096).contains(&size));
+    if !is_whole(at) {
+        return Err(broken("descriptor"));
+    }
     let name = memory.name(word(at.wrapping_add(8), "name")?).ok_or_else(|| broken("name"))?;
     let class = word(at.wrapping_add(24), "class")?;
-    memory.u32(class).filter(|size| (48..=4096).contains(size)).ok_or_else(|| broken("class"))?;
+    if !is_whole(class) {
+        return Err(broken("class"));
+    }
     let level_at = word(at.wrapping_add(32), "level")?;
-    debug_assert!(size >= 48);
     // A pointer to a pointer that is null where the provider gives no level.
     let level_at = if level_at == 0 { 0 } else { word(level_at, "level")? };
     let level = if level_at == 0 { None } else { Some(memory.u32(level_at).ok_or_else(|| broken("level"))?) };

@@ -5,43 +5,19 @@
 use std::time::Duration;
 
 use testkit::random::{Cases, Daily};
-use weir_ebpf::insn::{class, jmp, pseudo};
-use weir_ebpf::{Object, ProgramKind, asm, helper};
+use weir_ebpf::{ProgramKind, asm};
 use weir_interp::plain::{self, Process};
 use weir_interp::{Environment, Fault, run_unverified};
-use weir_memory::{Context, ContextMut, Frame};
+use weir_memory::Context;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Limits, verify};
 
-use crate::worlds::Random;
+use crate::worlds::{Given, Random, SAME, calls_only};
 use crate::{evolve, generate};
 
 const DAILY: Daily = Daily { seed: 7, at_least: 300, at_most: 3_000, budget: Duration::from_secs(2) };
 /// Steps of a run: one that goes on is left where it is, in both.
 const STEPS_MAX: u64 = 20_000;
-
-/// Helpers whose answers are the same.
-const SAME: &[i32] = &[
-    helper::MAP_LOOKUP_ELEM,
-    helper::MAP_UPDATE_ELEM,
-    helper::MAP_DELETE_ELEM,
-    helper::LOOP,
-    helper::RINGBUF_OUTPUT,
-    helper::RINGBUF_RESERVE,
-    helper::RINGBUF_SUBMIT,
-    helper::RINGBUF_DISCARD,
-    helper::GET_ATTACH_COOKIE,
-    helper::RINGBUF_RESERVE_DYNPTR,
-    helper::RINGBUF_SUBMIT_DYNPTR,
-    helper::RINGBUF_DISCARD_DYNPTR,
-    helper::DYNPTR_READ,
-    helper::DYNPTR_WRITE,
-    helper::DYNPTR_DATA,
-    helper::GET_CURRENT_COMM,
-    helper::XDP_ADJUST_HEAD,
-    helper::XDP_ADJUST_META,
-    helper::XDP_ADJUST_TAIL,
-];
 
 #[test]
 fn random_programs_leave_the_same_in_both() {
@@ -57,7 +33,9 @@ fn random_programs_leave_the_same_in_both() {
                 _ => evolve::program(&mut random, snippets),
             };
             let limits = Limits { explored_insns_max: 2_000, ..Limits::default() };
-            if is_the_same(&object) && verify(&object.programs[0], &object.maps, &limits).is_ok() {
+            if calls_only(&object.programs[0], &[SAME])
+                && verify(&object.programs[0], &object.maps, &limits).is_ok()
+            {
                 break object;
             }
         };
@@ -71,7 +49,7 @@ fn random_programs_leave_the_same_in_both() {
             let (mut one, mut two) = match object.programs[0].kind {
                 ProgramKind::Probe => {
                     let frame = random.frame();
-                    (Given::Registers(Box::new(frame)), Given::Registers(Box::new(frame)))
+                    (Given::registers(frame), Given::registers(frame))
                 }
                 ProgramKind::Memory { bytes: size } => {
                     let bytes: Vec<u8> = (0..size).map(|_| random.number() as u8).collect();
@@ -83,7 +61,7 @@ fn random_programs_leave_the_same_in_both() {
             let (program, specs) = (&object.programs[0], &object.maps);
             let here = plain::run_watched(program, specs, &mut maps, one.plain(), STEPS_MAX, &mut |_| {});
             let environment = Environment { segment: &segment };
-            let there = run_unverified(program, specs, &environment, two.on_segment(), STEPS_MAX);
+            let there = run_unverified(program, specs, &environment, two.lend(), STEPS_MAX);
             if matches!((&here, &there), (Err(Fault::Steps { .. }), Err(Fault::Steps { .. }))) {
                 break;
             }
@@ -106,45 +84,4 @@ fn random_programs_leave_the_same_in_both() {
         }
     }
     assert!(ran > 300 && with_packets > ran / 20, "{ran} runs, {with_packets} of them of packets");
-}
-
-/// What a run is given.
-enum Given {
-    Registers(Box<Frame>),
-    Lent(Box<Context>),
-}
-
-impl Given {
-    fn lent(context: Context) -> Given {
-        Given::Lent(Box::new(context))
-    }
-
-    fn plain(&mut self) -> plain::Input<'_> {
-        match self {
-            Given::Registers(frame) => (&mut **frame).into(),
-            Given::Lent(context) => (&mut **context).into(),
-        }
-    }
-
-    fn on_segment(&mut self) -> ContextMut<'_> {
-        match self {
-            Given::Registers(frame) => (&mut **frame).into(),
-            Given::Lent(context) => (&mut **context).into(),
-        }
-    }
-
-    fn left(&self) -> Vec<u8> {
-        match self {
-            Given::Registers(_) => Vec::new(),
-            Given::Lent(context) => context.bytes(),
-        }
-    }
-}
-
-fn is_the_same(object: &Object) -> bool {
-    let calls = object.programs[0]
-        .insns
-        .iter()
-        .filter(|insn| insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::HELPER);
-    calls.into_iter().all(|insn| SAME.contains(&insn.imm))
 }

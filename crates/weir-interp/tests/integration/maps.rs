@@ -1,10 +1,12 @@
 //! Programs that use maps and rings, and what is caught in programs that nobody verified.
 
-use weir_ebpf::{Insn, MapKind, MapSpec, Object, Program, ProgramKind, asm};
+use weir_ebpf::{MapKind, MapSpec, Object, asm};
 use weir_interp::{Environment, Fault, run_unverified};
 use weir_rt::executable::Frame;
 use weir_rt::memory::Violation;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
+
+use crate::places;
 
 const MAPS: &str = "map @a array key 4 value 16 entries 4\nmap @h hash key 8 value 8 entries 2\n\
                     map @p percpu_hash key 8 value 8 entries 2\nmap @q percpu_array key 4 value 8 entries 2\n\
@@ -148,38 +150,14 @@ fn other_maps_than_the_segments_are_refused() {
 fn any_slots_end_in_a_result_or_a_fault() {
     let maps = object("exit").maps;
     let segment = segment(&maps);
-    let mut random = 0x2545_f491_4f6c_dd1du64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random
-    };
     let base = object(&format!(
         "{}call map_lookup_elem;;if r0 == 0x0 goto +0x1;;r0 = *(u64 *)(r0 + 0x0);;exit",
         with_key("@a", 1)
     ));
-    let (mut results, mut faults) = (0, 0);
-    for round in 0..20_000 {
-        let mut insns = base.programs[0].insns.clone();
-        if round % 2 == 0 {
-            insns = (0..1 + next() % 12).map(|_| Insn::from_bytes(next().to_le_bytes())).collect();
-        } else {
-            for _ in 0..1 + next() % 3 {
-                let at = (next() % insns.len() as u64) as usize;
-                let mut bytes = insns[at].to_bytes();
-                bytes[(next() % 8) as usize] = next() as u8;
-                insns[at] = Insn::from_bytes(bytes);
-            }
-        }
-        let program = Program { name: "mutant".into(), kind: ProgramKind::Probe, insns };
-        match run_unverified(&program, &maps, &Environment { segment: &segment }, &mut Frame::default(), 200)
-        {
-            Ok(_) => results += 1,
-            Err(_) => faults += 1,
-        }
-    }
-    assert!(results > 100 && faults > 100, "{results} results, {faults} faults");
+    let environment = Environment { segment: &segment };
+    places::any_slots(&base, |program| {
+        run_unverified(program, &maps, &environment, &mut Frame::default(), 200).is_ok()
+    });
     assert_eq!(segment.layout().maps[0].spec.kind, MapKind::Array);
 }
 

@@ -17,7 +17,7 @@ use crate::generate;
 use crate::lent;
 use crate::random;
 use crate::wire;
-use crate::worlds;
+use crate::worlds::{self, Given};
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -29,10 +29,10 @@ use weir_ebpf::{Insn, MapSpec, Object, Program, ProgramKind, elf, helper};
 use weir_interp::threaded::Threaded;
 use weir_interp::{Environment, Fault, run_unverified};
 use weir_jit::{Flags, Passes};
+use weir_rt::Context;
 use weir_rt::executable::{Frame, LanePolicy, SiteAbi};
 use weir_rt::local::LocalProgram;
 use weir_rt::segment::Segment;
-use weir_rt::{Context, ContextMut};
 use weir_verifier::{Limits, VerifiedProgram, verify};
 
 /// Accepted programs of each generator in a run of the suite.
@@ -183,10 +183,10 @@ impl Engines<'_> {
 
     fn machine_code(&self, lent: &Lent) -> Outcome {
         let segment = self.maps[0].segment();
-        let mut context = lent.context();
-        let r0 = self.code.run(context.lend());
+        let mut given = lent.given();
+        let r0 = self.code.run(given.lend());
         assert_eq!(segment.claimed_lanes(), 0, "a lane was not given back");
-        (r0, context.left(), engines::contents(segment))
+        (r0, given.left(), engines::contents(segment))
     }
 
     /// None if its rounds take too long; a fault is a panic: the program was accepted.
@@ -194,10 +194,10 @@ impl Engines<'_> {
         let segment = self.maps[1].segment();
         let has_rounds = source.insns.iter().any(goes_round);
         let steps = if has_rounds { 20_000 } else { STEPS_MAX };
-        let mut context = lent.context();
+        let mut given = lent.given();
         let environment = Environment { segment };
-        match run_unverified(source, self.program.maps(), &environment, context.lend(), steps) {
-            Ok(r0) => Some((r0, context.left(), engines::contents(segment))),
+        match run_unverified(source, self.program.maps(), &environment, given.lend(), steps) {
+            Ok(r0) => Some((r0, given.left(), engines::contents(segment))),
             Err(Fault::Steps { .. }) if has_rounds => None,
             Err(fault) => panic!("accepted, but {fault}\n{}", text()),
         }
@@ -206,9 +206,9 @@ impl Engines<'_> {
     /// None if the threaded interpreter has not all of the program's instructions.
     fn threaded(&self, lent: &Lent) -> Option<Outcome> {
         let segment = self.maps[2].segment();
-        let mut context = lent.context();
-        let r0 = Threaded::of(self.program, segment)?.run(context.lend());
-        Some((r0, context.left(), engines::contents(segment)))
+        let mut given = lent.given();
+        let r0 = Threaded::of(self.program, segment)?.run(given.lend());
+        Some((r0, given.left(), engines::contents(segment)))
     }
 }
 
@@ -259,35 +259,13 @@ impl Lent {
         }
     }
 
-    fn context(&self) -> LentContext {
+    fn given(&self) -> Given {
         match self {
-            Lent::Registers(frame) => LentContext::Registers(**frame),
+            Lent::Registers(frame) => Given::registers(**frame),
             Lent::Packet(kind, bytes) => {
-                LentContext::Bytes(Context::received(*kind, bytes).expect("a kind of packets"))
+                Given::lent(Context::received(*kind, bytes).expect("a kind of packets"))
             }
-            Lent::Memory(bytes) => LentContext::Bytes(Context::memory(bytes)),
-        }
-    }
-}
-
-/// A copy of it for one run.
-enum LentContext {
-    Registers(Frame),
-    Bytes(Context),
-}
-
-impl LentContext {
-    fn lend(&mut self) -> ContextMut<'_> {
-        match self {
-            LentContext::Registers(frame) => frame.into(),
-            LentContext::Bytes(context) => context.into(),
-        }
-    }
-
-    fn left(&self) -> Vec<u8> {
-        match self {
-            LentContext::Registers(_) => Vec::new(),
-            LentContext::Bytes(context) => context.bytes(),
+            Lent::Memory(bytes) => Given::lent(Context::memory(bytes)),
         }
     }
 }
@@ -345,38 +323,18 @@ fn compiled(folder_of_sources: &str) -> Vec<Object> {
 
 /// Its result is not the same twice, or is of what the test does not lend: clocks, ids, the process's memory.
 fn tells_time_or_place(program: &Program) -> bool {
-    const SAME: &[i32] = &[
-        helper::MAP_LOOKUP_ELEM,
-        helper::MAP_UPDATE_ELEM,
-        helper::MAP_DELETE_ELEM,
+    const ALSO: &[i32] = &[
         helper::MAP_PUSH_ELEM,
         helper::MAP_POP_ELEM,
         helper::MAP_PEEK_ELEM,
         helper::MAP_LOOKUP_PERCPU_ELEM,
         helper::FOR_EACH_MAP_ELEM,
-        helper::LOOP,
         helper::STRNCMP,
         helper::CSUM_DIFF,
         helper::SKB_LOAD_BYTES,
         helper::SKB_LOAD_BYTES_RELATIVE,
-        helper::RINGBUF_OUTPUT,
-        helper::RINGBUF_RESERVE,
-        helper::RINGBUF_SUBMIT,
-        helper::RINGBUF_DISCARD,
-        helper::GET_ATTACH_COOKIE,
-        helper::RINGBUF_RESERVE_DYNPTR,
-        helper::RINGBUF_SUBMIT_DYNPTR,
-        helper::RINGBUF_DISCARD_DYNPTR,
-        helper::DYNPTR_READ,
-        helper::DYNPTR_WRITE,
-        helper::DYNPTR_DATA,
-        helper::GET_CURRENT_COMM,
-        helper::XDP_ADJUST_HEAD,
-        helper::XDP_ADJUST_META,
-        helper::XDP_ADJUST_TAIL,
     ];
-    let is_call = |insn: &&Insn| insn.opcode == CALL && insn.src == pseudo::HELPER;
-    program.insns.iter().filter(is_call).any(|insn| !SAME.contains(&insn.imm))
+    !worlds::calls_only(program, &[worlds::SAME, ALSO])
 }
 
 fn mutant(random: &mut worlds::Random, corpus: &[Object]) -> Object {

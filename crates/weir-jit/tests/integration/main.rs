@@ -27,6 +27,7 @@ mod corpus;
 mod debian;
 mod declared;
 mod differential;
+mod dynptrs;
 mod frozen;
 mod generators;
 mod hashes;

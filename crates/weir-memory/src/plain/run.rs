@@ -6,8 +6,8 @@ use weir_ebpf::{MapSpec, ProgramKind, context, helper, pt_regs};
 use super::maps::Maps;
 use super::space::Region;
 use super::store::stride;
-use crate::limits::{CALL_DEPTH_MAX, PLAIN_REGIONS_MAX, STACK_FRAME_BYTES};
-use crate::{AtomicOp, Context, Frame, Memory, Value, Violation, Width, field_of_context};
+use crate::limits::{PLAIN_REGIONS_MAX, STACK_FRAME_BYTES};
+use crate::{AtomicOp, Context, Frame, Frames, Memory, Value, Violation, Width, field_of_context};
 
 /// What a run is given besides maps.
 #[derive(Debug)]
@@ -24,8 +24,7 @@ pub struct Run<'a> {
     pub(super) maps: &'a mut Maps,
     input: Input<'a>,
     stack: Vec<u8>,
-    /// Frames of the stack that are live.
-    frames: u32,
+    frames: Frames,
     /// The slots of the context; behind them, of a packet's, what its structure is larger.
     context: Vec<u8>,
     /// What was lent, and how many places it had before.
@@ -46,8 +45,6 @@ pub(super) struct OpenRecord {
     pub(super) bytes: Vec<u8>,
 }
 
-const STACK_BYTES: u32 = STACK_FRAME_BYTES * CALL_DEPTH_MAX;
-
 /// Slots of a packet's context that hold addresses of what was lent.
 const ADDRESSES: [u32; 5] = [
     context::packet::DATA,
@@ -67,8 +64,8 @@ impl<'a> Run<'a> {
         slots.resize(structure.max(pt_regs::BYTES_WITH_FLOATS as usize), 0);
         let mut run = Run {
             maps,
-            stack: vec![0; STACK_BYTES as usize],
-            frames: 1,
+            stack: vec![0; Frames::STACK_BYTES as usize],
+            frames: Frames::one(),
             context: slots,
             lent: Vec::new(),
             places: 0,
@@ -142,7 +139,7 @@ impl<'a> Run<'a> {
     fn live(&self, region: Region, at: i64, is_write: bool) -> Option<(&[u8], usize, usize)> {
         Some(match region {
             Region::Stack => {
-                let live = (STACK_FRAME_BYTES * self.frames) as usize;
+                let live = self.frames.live_bytes() as usize;
                 (&self.stack, self.stack.len() - live, self.stack.len())
             }
             Region::Context if !is_write && !matches!(self.kind(), Some(ProgramKind::Memory { .. })) => {
@@ -312,25 +309,16 @@ impl Memory for Run<'_> {
     }
 
     fn stack_top(&self) -> u64 {
-        Region::Stack.start() + u64::from(STACK_BYTES)
+        Region::Stack.start() + u64::from(Frames::STACK_BYTES)
     }
 
-    fn enter(&mut self) -> Option<u64> {
-        if self.frames == CALL_DEPTH_MAX {
-            return None;
-        }
-        self.frames += 1;
-        Some(self.stack_top() - u64::from(STACK_FRAME_BYTES * (self.frames - 1)))
+    fn frames(&mut self) -> &mut Frames {
+        &mut self.frames
     }
 
     fn clear_frame(&mut self) {
-        let end = (STACK_BYTES - STACK_FRAME_BYTES * (self.frames - 1)) as usize;
+        let end = (Frames::STACK_BYTES - self.frames.above_innermost()) as usize;
         self.stack[end - STACK_FRAME_BYTES as usize..end].fill(0);
-    }
-
-    fn leave(&mut self) {
-        assert!(self.frames > 1, "the outermost frame lives as long as the run");
-        self.frames -= 1;
     }
 
     fn spec(&self, index: usize) -> Option<&MapSpec> {

@@ -11,13 +11,13 @@ use testkit::random::{Cases, Daily};
 use weir_ebpf::insn::{MAY_GOTO, class, jmp, pseudo};
 use weir_ebpf::{MapSpec, Object, ProgramKind, asm, helper};
 use weir_interp::{Environment, Fault, plain, run_watched};
-use weir_memory::{Context, ContextMut, Frame, Memory};
+use weir_memory::{Context, Memory};
 use weir_rt::memory::Space;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Claims, Limits, Moment, VerifiedProgram, verify_claimed};
 
 use crate::evolve::{MAPS, MEMORY_BYTES, program};
-use crate::worlds::Random;
+use crate::worlds::{Given, Random};
 
 /// Programs tried in a run of the suite.
 const DAILY: Daily = Daily { seed: 1, at_least: 600, at_most: 6_000, budget: Duration::from_secs(4) };
@@ -97,12 +97,6 @@ struct Places {
     plain: plain::Maps,
 }
 
-/// What a run is given.
-enum Given {
-    Registers(Box<Frame>),
-    Lent(Box<Context>),
-}
-
 /// Runs the program once, and holds every step against `claims`; the number of steps.
 fn check_run(
     object: &Object,
@@ -115,16 +109,16 @@ fn check_run(
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let watched = Watched::new(verified, claims, object);
     let given = match program.kind {
-        ProgramKind::Probe => Given::Registers(Box::new(random.frame())),
+        ProgramKind::Probe => Given::registers(random.frame()),
         kind => {
             let least = bytes.len() - 40;
-            Given::Lent(Box::new(match kind {
+            Given::lent(match kind {
                 ProgramKind::Xdp => Context::xdp(&[], &bytes[..least + random.below(41)]),
                 ProgramKind::Classifier => {
                     Context::classifier(&[], &bytes[..least + random.below(41)], 1 << 20)
                 }
                 _ => Context::memory(&bytes),
-            }))
+            })
         }
     };
     let result = match random.one_in(2) {
@@ -208,29 +202,21 @@ impl Watched<'_> {
 
     /// Runs it on the maps of a segment; the number of steps.
     fn run(mut self, object: &Object, segment: &Segment, mut given: Given) -> Result<u64, String> {
-        let context: ContextMut<'_> = match &mut given {
-            Given::Registers(frame) => (&mut **frame).into(),
-            Given::Lent(context) => (&mut **context).into(),
-        };
         let (environment, most) = (Environment { segment }, self.steps_max());
         let mut seen = Seen::default();
         let mut watch = |moment: weir_interp::Moment<'_, Space<'_>>| seen.take(|| self.check(&moment));
         let (program, maps) = (&object.programs[0], &object.maps);
-        let result = run_watched(program, maps, &environment, context, most, &mut watch);
+        let result = run_watched(program, maps, &environment, given.lend(), most, &mut watch);
         self.ended(seen, result)
     }
 
     /// The same on maps in plain memory.
     fn run_plain(mut self, object: &Object, maps: &mut plain::Maps, mut given: Given) -> Result<u64, String> {
-        let context: plain::Input<'_> = match &mut given {
-            Given::Registers(frame) => (&mut **frame).into(),
-            Given::Lent(context) => (&mut **context).into(),
-        };
         let most = self.steps_max();
         let mut seen = Seen::default();
         let mut watch = |moment: weir_interp::Moment<'_, plain::Run<'_>>| seen.take(|| self.check(&moment));
         let (program, specs) = (&object.programs[0], &object.maps);
-        let result = plain::run_watched(program, specs, maps, context, most, &mut watch);
+        let result = plain::run_watched(program, specs, maps, given.plain(), most, &mut watch);
         self.ended(seen, result)
     }
 

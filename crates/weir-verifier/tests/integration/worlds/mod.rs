@@ -2,11 +2,11 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use weir_ebpf::insn::{MAY_GOTO, class, jmp};
-use weir_ebpf::{Insn, MapSpec, Program};
-use weir_interp::{Environment, Fault, run, run_unverified};
-use weir_rt::executable::Frame;
+use weir_ebpf::insn::{MAY_GOTO, class, jmp, pseudo};
+use weir_ebpf::{Insn, MapSpec, Program, helper};
+use weir_interp::{Environment, Fault, plain, run, run_unverified};
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
+use weir_rt::{Context, ContextMut, Frame};
 use weir_verifier::VerifiedProgram;
 
 /// A xorshift64* generator; seeds are fixed, so that every run tests the same programs.
@@ -45,6 +45,75 @@ impl Random {
         frame.floats = std::array::from_fn(|_| self.number() as u64);
         frame
     }
+}
+
+/// What a run is given.
+pub(crate) enum Given {
+    Registers(Box<Frame>),
+    Lent(Box<Context>),
+}
+
+impl Given {
+    pub(crate) fn registers(frame: Frame) -> Given {
+        Given::Registers(Box::new(frame))
+    }
+
+    pub(crate) fn lent(context: Context) -> Given {
+        Given::Lent(Box::new(context))
+    }
+
+    /// For a run on maps in plain memory.
+    pub(crate) fn plain(&mut self) -> plain::Input<'_> {
+        match self {
+            Given::Registers(frame) => (&mut **frame).into(),
+            Given::Lent(context) => (&mut **context).into(),
+        }
+    }
+
+    /// For a run on those of a segment.
+    pub(crate) fn lend(&mut self) -> ContextMut<'_> {
+        match self {
+            Given::Registers(frame) => (&mut **frame).into(),
+            Given::Lent(context) => (&mut **context).into(),
+        }
+    }
+
+    /// What a run has left of what was lent.
+    pub(crate) fn left(&self) -> Vec<u8> {
+        match self {
+            Given::Registers(_) => Vec::new(),
+            Given::Lent(context) => context.bytes(),
+        }
+    }
+}
+
+/// Helpers that answer the same wherever a program runs, and on whatever maps.
+pub(crate) const SAME: &[i32] = &[
+    helper::MAP_LOOKUP_ELEM,
+    helper::MAP_UPDATE_ELEM,
+    helper::MAP_DELETE_ELEM,
+    helper::LOOP,
+    helper::RINGBUF_OUTPUT,
+    helper::RINGBUF_RESERVE,
+    helper::RINGBUF_SUBMIT,
+    helper::RINGBUF_DISCARD,
+    helper::GET_ATTACH_COOKIE,
+    helper::RINGBUF_RESERVE_DYNPTR,
+    helper::RINGBUF_SUBMIT_DYNPTR,
+    helper::RINGBUF_DISCARD_DYNPTR,
+    helper::DYNPTR_READ,
+    helper::DYNPTR_WRITE,
+    helper::DYNPTR_DATA,
+    helper::GET_CURRENT_COMM,
+    helper::XDP_ADJUST_HEAD,
+    helper::XDP_ADJUST_META,
+    helper::XDP_ADJUST_TAIL,
+];
+
+/// The program calls no helpers but those of these lists.
+pub(crate) fn calls_only(program: &Program, lists: &[&[i32]]) -> bool {
+    let is_call = |insn: &&Insn| insn.opcode == class::JMP | jmp::CALL && insn.src == pseudo::HELPER;
+    program.insns.iter().filter(is_call).all(|insn| lists.iter().any(|list| list.contains(&insn.imm)))
 }
 
 /// Three segments with the maps of an object, at three addresses, that go through the same runs.
