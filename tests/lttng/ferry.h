@@ -8,6 +8,7 @@
 #if !defined(FERRY_H) || defined(LTTNG_UST_TRACEPOINT_HEADER_MULTI_READ)
 #define FERRY_H
 #include <lttng/tracepoint.h>
+#include <stddef.h>
 #include <stdint.h>
 
 LTTNG_UST_TRACEPOINT_ENUM(ferry, deck,
@@ -18,7 +19,7 @@ LTTNG_UST_TRACEPOINT_ENUM(ferry, deck,
         lttng_ust_field_enum_value("below", -3)))
 
 LTTNG_UST_TRACEPOINT_EVENT(ferry, boarded,
-    LTTNG_UST_TP_ARGS(int, ticket, const char *, name, double, weight, const uint16_t *, seats, unsigned int, count),
+    LTTNG_UST_TP_ARGS(int, ticket, const char *, name, double, weight, const uint16_t *, seats, unsigned int, count, const long *, two),
     LTTNG_UST_TP_FIELDS(
         lttng_ust_field_integer(int, ticket, ticket)
         lttng_ust_field_integer_hex(unsigned char, colour, ticket & 0xff)
@@ -26,8 +27,8 @@ LTTNG_UST_TRACEPOINT_EVENT(ferry, boarded,
         lttng_ust_field_integer_network_hex(uint32_t, address, ticket)
         lttng_ust_field_float(float, height, weight / 2)
         lttng_ust_field_float(double, weight, weight)
-        lttng_ust_field_string(name, name)
-        lttng_ust_field_array(long, two, ((const long[]){ ticket, 2 }), 2)
+        lttng_ust_field_string(name, ticket % 7 ? name : NULL)
+        lttng_ust_field_array(long, two, two, 2)
         lttng_ust_field_array_text(char, code, name, 3)
         lttng_ust_field_sequence(uint16_t, seats, seats, unsigned int, count)
         lttng_ust_field_sequence_text(char, letters, name, unsigned int, count)

@@ -68,6 +68,7 @@ const MAY_USE: [(&str, &[&str]); 39] = [
             "weir-symbols",
             "weir-probe",
             "weir-kernel",
+            "weir-ust",
         ],
     ),
     ("weir-report", &["weir-event"]),

@@ -16,6 +16,7 @@ pub mod expressions;
 pub mod kernel;
 pub mod kernel_map;
 pub mod libpcap;
+pub mod lttng;
 pub mod mapped;
 pub mod measure;
 pub mod netns;

@@ -1,8 +1,8 @@
 //! What the traced program declares of a probe's context: memory of the events that a function records, and texts that it asks of.
 //!
 //! A field's type says whether the program vouches for its memory: a text, an array, a sequence or a structure of an event are of a
-//! tracepoint's note, and a string is not. Where its address (and a sequence's count) is a whole register at the probe, that
-//! register's slot of the context leads to it. Of anything else nothing is declared, and the memory is read safely.
+//! tracepoint's note, and a string is not. Where its address (and a sequence's count) is a whole register at the probe, or a word that
+//! the place hands over, that slot of the context leads to it. Of anything else nothing is declared, and the memory is read safely.
 
 use weir_ebpf::kfunc::{DECLARED_MAX, Declared};
 use weir_ebpf::pt_regs;
@@ -71,10 +71,11 @@ fn of_field(function: &Function, field: &Field, args: &[Value]) -> Option<Declar
     }
 }
 
-/// The slot of the context that holds the value: that of a register, all of it.
+/// The slot of the context that holds the value: that of a register, or a word, all of it.
 fn slot_of(function: &Function, value: Value) -> Option<u8> {
     match defined(function, value)? {
         Op::Builtin(Builtin::Register(number)) => Some(REGISTER_SLOTS[usize::from(*number)]),
+        Op::Builtin(Builtin::Slot(slot)) => Some(*slot).filter(|slot| u32::from(*slot) < pt_regs::SLOTS),
         _ => None,
     }
 }

@@ -46,6 +46,7 @@ fn fetch(place: ArgumentPlace, bytes: u8, append: Append<'_>) -> (Value, u32) {
             (part, width.min(bits.into()))
         }
         ArgumentPlace::Vector(number) => (append(Op::Builtin(Builtin::Float(number)), Type::Double), width),
+        ArgumentPlace::Slot(slot) => (append(Op::Builtin(Builtin::Slot(slot)), Type::I64), width),
         ArgumentPlace::Memory { base, index, displacement, relative } => {
             let base = base.map(|number| register(number, append));
             let index = index.map(|(number, scale)| {

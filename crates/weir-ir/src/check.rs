@@ -456,9 +456,9 @@ impl<'a> FunctionCheck<'a> {
                 result_is_int(result)
             }
             Op::Builtin(Builtin::Slot(n)) => {
-                self.want_filter()?;
-                if *n >= limits::SLOTS {
-                    return Err(format!("slot {n}, but an event has {}", limits::SLOTS));
+                let slots = self.slots()?;
+                if *n >= slots {
+                    return Err(format!("slot {n}, but there are {slots}"));
                 }
                 result_is_int(result)
             }
@@ -785,6 +785,14 @@ impl<'a> FunctionCheck<'a> {
         match self.function.trigger {
             Trigger::Kernel { .. } => Ok(()),
             _ => Err("only programs at events of the kernel's are given that".into()),
+        }
+    }
+
+    /// How many the context has: that of an event, or of a place of a static probe, which hands over words.
+    fn slots(&self) -> Result<u8, String> {
+        match self.function.trigger {
+            Trigger::Usdt { .. } => Ok(limits::SLOTS + limits::FLOATS),
+            _ => self.want_filter().map(|()| limits::SLOTS),
         }
     }
 

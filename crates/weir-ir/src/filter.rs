@@ -9,7 +9,6 @@ use std::collections::HashMap;
 
 use weir_event::Type;
 
-use crate::isa::native::REGISTER_SLOTS;
 use crate::{
     BinOp, Block, BlockId, Builtin, FoundArgument, Function, Inst, Op, Terminator, Trigger, Value, argument,
 };
@@ -29,10 +28,9 @@ pub fn at(filter: &Function, arguments: &[FoundArgument]) -> Function {
                 let mut op = inst.op.clone();
                 op.for_each_operand(|value| renamed(value, &read));
                 if let Op::TextBegins { slot, .. } = &mut op {
-                    let held = arguments[usize::from(*slot)].whole_register();
+                    let held = arguments[usize::from(*slot)].whole_slot();
                     // SANITY: whoever offers a text as vouched for has looked.
-                    let register = held.expect("a text that is vouched for is in a register");
-                    *slot = REGISTER_SLOTS[usize::from(register)];
+                    *slot = held.expect("a text that is vouched for is in a slot");
                 }
                 insts.push(Inst { result: inst.result, op });
                 continue;

@@ -43,7 +43,7 @@ pub use crate::automaton::Automaton;
 pub use crate::ops::{Effect, compared, fits, leaves};
 pub use crate::world::{
     ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
-    FoundTracepoint, KERNEL, PlaceSpec, Step, World, WorldError,
+    FoundTracepoint, KERNEL, PlaceSpec, StaticKind, Step, World, WorldError,
 };
 
 /// A compiled script before code generation.

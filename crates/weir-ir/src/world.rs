@@ -6,6 +6,9 @@
 use weir_event::ctype::{CType, CTypes, Elsewhere, TypeId};
 use weir_event::schema;
 
+use crate::isa::native::REGISTER_SLOTS;
+use crate::limits;
+
 /// Whether an attach point with this word before the function (`uprobe:BINARY:cpp:NAME`) names it as source text does.
 pub fn is_language(word: &str) -> bool {
     matches!(word, "cpp" | "rust")
@@ -67,9 +70,29 @@ pub struct WorldError {
     pub hint: Option<String>,
 }
 
-/// A place of a static probe (USDT) that a pattern matched.
+/// What a program has put in for tracers itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StaticKind {
+    /// A static probe (USDT), which weir's own tracepoints are too.
+    Usdt,
+    /// An event of LTTng-UST.
+    Lttng,
+}
+
+impl StaticKind {
+    /// As attach points begin.
+    pub fn name(self) -> &'static str {
+        match self {
+            StaticKind::Usdt => "usdt",
+            StaticKind::Lttng => "lttng",
+        }
+    }
+}
+
+/// A place of a static probe that a pattern matched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundStatic {
+    pub kind: StaticKind,
     /// The resolved path of its binary.
     pub binary: String,
     pub provider: String,
@@ -95,6 +118,8 @@ pub struct FoundField {
     pub argument: FoundArgument,
     /// Of a sequence: how many elements it has.
     pub count: Option<FoundArgument>,
+    /// It is there for filters alone: no recording has it.
+    pub is_hidden: bool,
 }
 
 /// What a function takes and gives back, as far as debug information says.
@@ -142,14 +167,14 @@ impl FoundArgument {
         }
     }
 
-    /// The register all of which is the argument, if one is.
-    pub fn whole_register(&self) -> Option<u8> {
+    /// The slot of the context all of which is the argument, if one is: that of a register, or of a word.
+    pub fn whole_slot(&self) -> Option<u8> {
+        let is_word = self.bytes == 8 && !self.is_float && self.steps.is_empty();
         match self.place {
-            Ok(ArgumentPlace::Register { number, shift: 0, bits: 64 })
-                if self.bytes == 8 && !self.is_float && self.steps.is_empty() =>
-            {
-                Some(number)
+            Ok(ArgumentPlace::Register { number, shift: 0, bits: 64 }) if is_word => {
+                Some(REGISTER_SLOTS[usize::from(number)])
             }
+            Ok(ArgumentPlace::Slot(slot)) if is_word && slot < limits::SLOTS => Some(slot),
             _ => None,
         }
     }
@@ -167,6 +192,8 @@ pub enum ArgumentPlace {
     },
     /// The low bytes of xmm0 to xmm7, of a floating-point number.
     Vector(u8),
+    /// A slot of the context, by its number, at a place whose context has no registers: what is called there is handed a row of words.
+    Slot(u8),
     /// At base + index × scale + displacement.
     Memory {
         base: Option<u8>,
@@ -205,13 +232,16 @@ pub trait World {
     }
 
     /// Places of the static probes of `binary` whose names match `pattern`, of a provider that matches `provider`
-    /// (else of any). Never empty. A world without static probes need not answer.
+    /// (else of any), and of this kind (else of any; what is of both kinds is LTTng's). Never empty. A world without static
+    /// probes need not answer.
     fn static_probes(
         &self,
+        kind: Option<StaticKind>,
         binary: &str,
         provider: Option<&str>,
         pattern: &str,
     ) -> Result<Vec<FoundStatic>, WorldError> {
+        let _ = kind;
         let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
         Err(WorldError { message: format!("no static probe {provider}{pattern} in {binary}"), hint: None })
     }

@@ -62,6 +62,9 @@ pub enum Place<'a> {
     /// At an instruction that leaves a function, as [`plan_exits`](crate::isa::native::exits::plan_exits) answered: programs run right before it, at the
     /// function's return.
     Exit(LinkAddr),
+    /// At a word, and the address of a list behind it, of functions that are called where the word is not 0, as at the places of
+    /// LTTng-UST's events.
+    Called(LinkAddr),
 }
 
 /// Plans the entries of functions; see [`plan_sites`].
@@ -80,8 +83,16 @@ pub fn plan_sites(sites: &[(&Binary, Place)]) -> Vec<Result<Window, Refusal>> {
     let mut windows: Vec<Option<Result<Window, Refusal>>> = vec![None; sites.len()];
     for indices in by_binary.values() {
         let binary = sites[indices[0]].0;
-        let places: Vec<Place> = indices.iter().map(|&index| sites[index].1).collect();
-        for (&index, outcome) in indices.iter().zip(plan_binary(binary, &places)) {
+        let called = |index: &usize| match sites[*index].1 {
+            Place::Called(word) => Some(Ok(Window::called(word.0))),
+            Place::Entry(_) | Place::Inside(_) | Place::Exit(_) => None,
+        };
+        for &index in indices {
+            windows[index] = called(&index);
+        }
+        let in_text: Vec<usize> = indices.iter().copied().filter(|&index| windows[index].is_none()).collect();
+        let places: Vec<Place> = in_text.iter().map(|&index| sites[index].1).collect();
+        for (index, outcome) in in_text.into_iter().zip(plan_binary(binary, &places)) {
             windows[index] = Some(outcome);
         }
     }
@@ -99,6 +110,7 @@ pub fn check_breakpoint(binary: &Binary, place: &Place) -> Result<(), Refusal> {
         Place::Inside(at) | Place::Exit(at) => {
             (binary.function_bounds(*at).ok_or(Refusal::SizeUnknown)?.start, *at)
         }
+        Place::Called(_) => return Err(Refusal::NotAnInstruction { offset: 0 }),
     };
     if binary.restartable_sequences().iter().any(|code| code.contains(&at)) {
         return Err(Refusal::Restartable { offset: at.0 - start.0 });
@@ -156,6 +168,7 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place, small: &[Range<u64>]) -> Res
             let bounds = binary.function_bounds(*address).ok_or(Refusal::SizeUnknown)?;
             bounds.start.0..bounds.end.0
         }
+        Place::Called(_) => return Err(Refusal::SizeUnknown),
     };
     if small.iter().any(|code| code.contains(&range.start)) {
         return Err(Refusal::StackUnchecked { offset: 0 });
@@ -179,6 +192,7 @@ fn read<'a>(bodies: &mut Bodies<'a>, place: &Place, small: &[Range<u64>]) -> Res
             let before = exits::in_a_row_before(bytes, start, address.0);
             FunctionCode::at_exit(start, bytes, behind, address.0, &before, &body)
         }
+        Place::Called(_) => return Err(Refusal::SizeUnknown),
     };
     let code = if binary.is_go() { goroutine::on_goroutine(code)? } else { code };
     Ok(Planned { code, body, window: Err(Refusal::SizeUnknown) })
@@ -189,6 +203,7 @@ fn is_entered_behind_its_first_byte(binary: &Binary, start: u64, place: &Place) 
     let is_start = match place {
         Place::Entry(_) => true,
         Place::Inside(address) | Place::Exit(address) => address.0 == start,
+        Place::Called(_) => false,
     };
     let is_named = |function: &Function| matches!(&*function.name, "runtime.goexit" | "runtime.goexit.abi0");
     is_start && binary.is_go() && binary.function_at(LinkAddr(start)).is_some_and(is_named)

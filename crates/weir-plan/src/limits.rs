@@ -1,5 +1,14 @@
 //! How much is looked at, and how far a patch reaches.
 
+/// What leads to a list of those who are called: a word, and behind it the list's address.
+pub const CALLED_BYTES: usize = 16;
+
+/// Offset of that address.
+pub const CALLED_LIST: usize = 8;
+
+/// Functions in such a list.
+pub const CALLED_OTHERS_MAX: usize = 64;
+
 /// Exits of one function that are patched.
 pub const EXITS_MAX: usize = 128;
 

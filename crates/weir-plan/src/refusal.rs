@@ -82,6 +82,10 @@ pub enum Refusal {
         "landing-pads: where exceptions land in the file cannot be told, so the patch might be in the way"
     )]
     LandingPads,
+    #[error(
+        "not-called: no list of those who are called is at {address:#x} in writable memory of the target"
+    )]
+    NotCalled { address: u64 },
     #[error("overlap: the patch would overlap that of another probe at {address:#x}")]
     Overlap { address: u64 },
     #[error("semaphore: the counter of tracers at {address:#x} is not in writable memory of the target")]

@@ -18,6 +18,7 @@
 
 mod admit;
 mod arm;
+mod calls;
 pub mod children;
 pub mod consumers;
 mod counters;
@@ -27,6 +28,7 @@ mod generate;
 pub mod hand_over;
 mod install;
 mod lend;
+mod lists;
 pub mod loads;
 mod notifier;
 mod own;
@@ -52,12 +54,13 @@ use std::time::Instant;
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Segment, SegmentLayout};
 
+pub use crate::attach::calls::LedAgain;
 use crate::attach::generate::bytes_of;
 use crate::attach::pending::Pending;
-pub use crate::attach::request::{Attach, Outcome, Patched, SiteRequest, TakenOver, When};
+pub use crate::attach::request::{Attach, CalledFunction, Outcome, Patched, SiteRequest, TakenOver, When};
 use crate::attach::share::{Shared, share_segments};
 pub use crate::attach::state::Attachment;
-use crate::attach::state::{Consumers, Filters, Loads, Retries, TextWatch, Watch};
+use crate::attach::state::{Calls, Consumers, Filters, Loads, Retries, TextWatch, Watch};
 use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
 pub use crate::attach::vanished::Vanished;
@@ -112,6 +115,7 @@ pub fn prepare(
             loads: Loads::default(),
             filters: Filters::default(),
             retries: Retries::default(),
+            calls: Calls::default(),
             own: BTreeSet::new(),
             guards: BTreeSet::new(),
             watch: Watch::default(),

@@ -38,7 +38,8 @@ pub use crate::attach::rails::{MeterReading, Mode};
 pub use crate::attach::reads::DirectReads;
 pub use crate::attach::undo::Report;
 pub use crate::attach::{
-    Attach, Attachment, Outcome, Patched, Prepared, SiteRequest, TakenOver, Vanished, When, prepare,
+    Attach, Attachment, CalledFunction, LedAgain, Outcome, Patched, Prepared, SiteRequest, TakenOver,
+    Vanished, When, prepare,
 };
 pub use crate::attach::{consumers, loads, rails, restore, undo};
 pub use crate::process::launch::Launched;

@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_event::schema::{self, Form};
 use weir_ir::{
-    FoundArgument, FoundField, FoundPrototype, FoundStatic, Function, SiteSpec, StaticSpec, Trigger,
+    FoundArgument, FoundField, FoundPrototype, FoundStatic, Function, SiteSpec, StaticKind, StaticSpec,
+    Trigger,
 };
 use weir_symbols::LinkAddr;
 
@@ -122,18 +123,23 @@ fn at_functions(
 fn at_static(site: &StaticSpec, world: &Binaries) -> Event {
     let full_name = format!("{}:{}", site.provider, site.name);
     let found = world.static_at(&site.binary, &full_name, LinkAddr(site.address));
-    let (named, numbered) = match found {
-        Some(FoundStatic { fields, arguments, .. }) => (fields, arguments),
-        None => (Vec::new(), Vec::new()),
+    let (kind, named, numbered) = match found {
+        Some(FoundStatic { kind, fields, arguments, .. }) => (kind, fields, arguments),
+        None => (StaticKind::Usdt, Vec::new(), Vec::new()),
     };
-    Event { name: format!("usdt:{}:{full_name}", site.binary), named, numbered, fetched: Vec::new() }
+    Event {
+        name: format!("{}:{}:{full_name}", kind.name(), site.binary),
+        named,
+        numbered,
+        fetched: Vec::new(),
+    }
 }
 
 /// A field of which only the size and the sign are known. 8 bytes may be an address of anything.
 fn untyped(name: String, argument: FoundArgument) -> FoundField {
     let FoundArgument { bytes, signed, is_float, .. } = argument;
     let ty = if is_float { schema::Type::Float { bytes } } else { schema::Type::Int { bytes, signed } };
-    FoundField { name, ty, may_be_text: !is_float && bytes == 8, argument, count: None }
+    FoundField { name, ty, may_be_text: !is_float && bytes == 8, argument, count: None, is_hidden: false }
 }
 
 impl Event {
@@ -161,7 +167,10 @@ impl Event {
     pub fn recorded(&self) -> Vec<(FoundField, Option<Form>)> {
         match &self.fetched[..] {
             [] if self.named.is_empty() && !self.name.starts_with("usdt:") => Vec::new(),
-            [] => self.shown().into_iter().map(|field| (field, None)).collect(),
+            [] => {
+                let shown = self.shown().into_iter().filter(|field| !field.is_hidden);
+                shown.map(|field| (field, None)).collect()
+            }
             fetched => fetched.to_vec(),
         }
     }

@@ -5,7 +5,7 @@
 //! case, and a coverage in which the outcome of a place is that of the last time that its library came.
 
 use weir_probe::loads::{Change, Unanswered};
-use weir_probe::{Attach, Attachment, DirectReads, Outcome, SiteRequest, Vanished};
+use weir_probe::{Attach, Attachment, DirectReads, LedAgain, Outcome, SiteRequest, Vanished};
 use weir_report::Loads;
 use weir_source::printable;
 
@@ -47,6 +47,9 @@ impl Followed {
         if is_verbose && let Some(refusal) = attachment.loads_refused() {
             note!(notices, Probes, "{of}{refusal}");
         }
+        if is_verbose && let Some(refusal) = attachment.registering_unseen() {
+            note!(notices, Probes, "{of}what LTTng-UST registers is seen late: {refusal}");
+        }
         if is_verbose && let Some(refusal) = attachment.filters_unseen() {
             note!(notices, Probes, "{of}{refusal}");
         }
@@ -76,6 +79,21 @@ impl Followed {
                 self.of,
                 ms(within)
             );
+        }
+    }
+
+    /// Says which events somebody else has taken, and that they are there again.
+    pub(crate) fn look_at_calls(&mut self, attachment: &mut Attachment) {
+        match attachment.look_at_calls() {
+            Ok(None) => {}
+            Ok(Some(LedAgain { places, within })) => note!(
+                self.notices,
+                Probes,
+                "{}another tracer has begun or ended with {places} events of LTTng-UST, which were not seen meanwhile, for {} at most",
+                self.of,
+                ms(within)
+            ),
+            Err(error) => self.tell_failure("looking after events of LTTng-UST", Err(error)),
         }
     }
 

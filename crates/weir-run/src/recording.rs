@@ -132,7 +132,7 @@ fn asked(event: &str) -> Result<(String, Vec<Fetched>), Failure> {
     let fields = fields.map_err(|fault| Failure::Refused(anyhow!("-e {event}: {fault}")))?;
     let refused = |what: &str| {
         Err(Failure::Refused(anyhow!(
-            "-e {event}: {what}; write PROVIDER:EVENT, usdt:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION or \
+            "-e {event}: {what}; write PROVIDER:EVENT, usdt:BINARY:PROVIDER:EVENT, lttng:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION or \
              uretprobe:BINARY:FUNCTION, and behind a space fields as in size=%dx:u32"
         )))
     };
@@ -142,8 +142,8 @@ fn asked(event: &str) -> Result<(String, Vec<Fetched>), Failure> {
     }
     let parts: Vec<&str> = event.split(':').collect();
     let attach_point = match parts[..] {
-        ["usdt" | "uprobe" | "uretprobe", _, _, ..] => event.to_owned(),
-        [provider, name] if !provider.is_empty() && !name.is_empty() => format!("usdt:*:{provider}:{name}"),
+        ["usdt" | "lttng" | "uprobe" | "uretprobe", _, _, ..] => event.to_owned(),
+        [provider, name] if !provider.is_empty() && !name.is_empty() => format!("static:*:{provider}:{name}"),
         _ => return refused("it is not a provider and an event"),
     };
     Ok((attach_point, fields))
@@ -504,14 +504,14 @@ mod tests {
             (Err(failure), Err(want)) => assert!(failure.to_string().contains(want), "{failure}"),
             (point, want) => panic!("{event}: {point:?}, not {want:?}"),
         };
-        check("shop:sale", Ok("usdt:*:shop:sale"));
-        check("shop:*", Ok("usdt:*:shop:*"));
+        check("shop:sale", Ok("static:*:shop:sale"));
+        check("shop:*", Ok("static:*:shop:*"));
         check("usdt:./shop:shop:sale", Ok("usdt:./shop:shop:sale"));
         check("uprobe:libc:malloc", Ok("uprobe:libc:malloc"));
         check("shop", Err("not a provider and an event"));
         check("shop:", Err("not a provider and an event"));
         check("a:b:c", Err("not a provider and an event"));
-        check("uprobe:f", Ok("usdt:*:uprobe:f"));
+        check("uprobe:f", Ok("static:*:uprobe:f"));
         check("a:b { exit() } c:d", Err("`{` is no name"));
         check("uprobe:a:f size=%dx:u32 name=+0(+8(%si)):string", Ok("uprobe:a:f"));
         check("uprobe:a:f size=%zx", Err("-e uprobe:a:f: field `size=%zx`: there is no register %zx"));

@@ -10,7 +10,7 @@ use weir_codegen::{Callee, Compiled, Part};
 use weir_ebpf::Program;
 use weir_ir::{MissingProbes, Module, SiteSpec, StaticSpec, Trigger};
 use weir_probe::window::Window;
-use weir_probe::{Attach, Outcome, Place, Refusal, Returns, SiteRequest, When};
+use weir_probe::{Attach, CalledFunction, Outcome, Place, Refusal, Returns, SiteRequest, When};
 use weir_rt::{Executable, SiteAbi};
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
@@ -83,6 +83,9 @@ pub(crate) struct Site {
     /// It is where the function of another site leaves: programs run there as at its return.
     pub(crate) is_exit: bool,
     pub(crate) semaphore: Option<LinkAddr>,
+    /// No instruction, but the word before a list of functions that are called there: which one in addition, of which file, and how
+    /// many words it hands over.
+    pub(crate) called: Option<(Rc<Binary>, LinkAddr, u8)>,
     /// The name that the user wrote, or that a wildcard matched.
     pub(crate) name: String,
     /// How it is patched, or why not: what its file says.
@@ -144,6 +147,11 @@ impl Site {
             binary,
             function,
             window,
+            called: self.called.as_ref().map(|(binary, function, words)| CalledFunction {
+                binary,
+                function: *function,
+                words: *words,
+            }),
             semaphore: self.semaphore,
             programs,
             returns: self.returns.clone().filter(|_| !self.has_exits()),
@@ -156,6 +164,9 @@ impl Site {
     }
 
     fn place(&self) -> Place<'_> {
+        if self.called.is_some() {
+            return Place::Called(self.address);
+        }
         match (self.is_exit, self.is_inside) {
             (true, _) => Place::Exit(self.address),
             (false, true) => Place::Inside(self.address),
@@ -256,6 +267,7 @@ fn functions_of(spec: &SiteSpec, world: &Binaries) -> Result<Vec<Site>> {
         is_inside: false,
         is_exit: false,
         semaphore: None,
+        called: None,
         name: name.clone(),
         window: Err(Refusal::SizeUnknown),
         returns: None,
@@ -266,8 +278,40 @@ fn functions_of(spec: &SiteSpec, world: &Binaries) -> Result<Vec<Site>> {
 
 fn static_site(spec: &StaticSpec, world: &Binaries) -> Result<Site> {
     let StaticSpec { binary, provider, name, address, semaphore, .. } = spec;
-    let site = inside_site(binary, format!("{provider}:{name}"), LinkAddr(*address), world)?;
+    let full_name = format!("{provider}:{name}");
+    if let Some((described, function, words)) = world.lttng_probe(binary, &full_name, LinkAddr(*address)) {
+        let described = world.at(&described).with_context(|| format!("{described} was not opened"))?;
+        return called_site(binary, full_name, LinkAddr(*address), (described, function, words), world);
+    }
+    let site = inside_site(binary, full_name, LinkAddr(*address), world)?;
     Ok(Site { semaphore: semaphore.map(LinkAddr), ..site })
+}
+
+/// A place that calls a list of functions.
+fn called_site(
+    path: &str,
+    name: String,
+    address: LinkAddr,
+    called: (Rc<Binary>, LinkAddr, u8),
+    world: &Binaries,
+) -> Result<Site> {
+    let binary = world.at(path).with_context(|| format!("{path} was not opened"))?;
+    let function =
+        Function { name: name.clone(), aliases: Vec::new(), address, size: 0, kind: FunctionKind::Plain };
+    Ok(Site {
+        path: path.to_owned(),
+        binary,
+        function,
+        address,
+        is_inside: true,
+        is_exit: false,
+        semaphore: None,
+        called: Some(called),
+        name,
+        window: Err(Refusal::SizeUnknown),
+        returns: None,
+        programs: Vec::new(),
+    })
 }
 
 /// A single instruction; a function's first is the function's entry, and shares its patch.
@@ -293,6 +337,7 @@ fn inside_site(path: &str, name: String, address: LinkAddr, world: &Binaries) ->
         is_inside,
         is_exit: false,
         semaphore: None,
+        called: None,
         name,
         window: Err(Refusal::SizeUnknown),
         returns: None,

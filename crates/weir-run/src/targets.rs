@@ -42,6 +42,7 @@ impl Targets {
             one.attachment.follow_memory();
             one.followed.look_at_reads(&one.attachment);
             one.followed.look_at_text(&mut one.attachment);
+            one.followed.look_at_calls(&mut one.attachment);
             // It fails where the target has ended, which is seen below.
             let _ = one.attachment.sweep();
             let (is_alive, is_replaced) =

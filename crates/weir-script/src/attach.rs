@@ -6,7 +6,9 @@ use std::collections::HashSet;
 
 use weir_event::kernel::KernelEvent;
 use weir_ir::world::is_language;
-use weir_ir::{Asked, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, Trigger, World, WorldError};
+use weir_ir::{
+    Asked, FoundFunction, FoundPlace, FoundStatic, PlaceSpec, StaticKind, Trigger, World, WorldError,
+};
 use weir_source::{Diagnostic, Span};
 
 use crate::ast::{Name, Probe};
@@ -60,6 +62,12 @@ pub(crate) const KINDS: &[(&str, &str, &str)] = &[
     ("uprobe", "u", "`uprobe:BINARY:FUNCTION`, such as `uprobe:libc:malloc`, or `uprobe:BINARY@FILE:LINE`"),
     ("uretprobe", "ur", "`uretprobe:BINARY:FUNCTION`, such as `uretprobe:libc:malloc`"),
     ("usdt", "U", "`usdt:BINARY:PROVIDER:NAME` or `usdt:BINARY:NAME`, such as `usdt:python3:gc__start`"),
+    (
+        "lttng",
+        "lttng",
+        "`lttng:BINARY:PROVIDER:NAME` or `lttng:BINARY:NAME`, such as `lttng:./app:app:started`",
+    ),
+    ("static", "static", "`static:BINARY:PROVIDER:NAME`, a `usdt` or an `lttng`"),
 ];
 
 /// Its kind is one of the kernel's.
@@ -71,7 +79,7 @@ pub(crate) fn is_of_kernel(probe: &Probe) -> bool {
 /// Its kind is one of processes.
 pub(crate) fn is_of_process(probe: &Probe) -> bool {
     let kind = probe.parts.first().and_then(|part| known(&part.text));
-    kind.is_some_and(|(name, ..)| matches!(*name, "uprobe" | "uretprobe" | "usdt"))
+    kind.is_some_and(|(name, ..)| matches!(*name, "uprobe" | "uretprobe" | "usdt" | "lttng" | "static"))
 }
 
 /// The kind that a word stands for.
@@ -120,7 +128,9 @@ pub(crate) fn resolve(probe: &Probe, options: &Options, world: &dyn World) -> Re
             let rest = &with_program(rest, world);
             functions("uretprobe", probe.span, rest, form, world).map(Attach::Returns)
         }
-        _ => statics(probe.span, &with_program(rest, world), form, world),
+        "usdt" => statics(Some(StaticKind::Usdt), probe.span, &with_program(rest, world), form, world),
+        "lttng" => statics(Some(StaticKind::Lttng), probe.span, &with_program(rest, world), form, world),
+        _ => statics(None, probe.span, &with_program(rest, world), form, world),
     }
 }
 
@@ -322,20 +332,27 @@ fn places(span: Span, binary: &str, place: &PlaceSpec, world: &dyn World) -> Res
     world.places(binary, place).map(Attach::Places).map_err(|error| missing(span, error))
 }
 
-fn statics(span: Span, rest: &[Name], form: &str, world: &dyn World) -> Result<Attach, Fault> {
+fn statics(
+    kind: Option<StaticKind>,
+    span: Span,
+    rest: &[Name],
+    form: &str,
+    world: &dyn World,
+) -> Result<Attach, Fault> {
+    let called = kind.map_or("static", StaticKind::name);
     let (binary, provider, name) = match rest {
         [binary, name] => (binary, None, name),
         [binary, provider, name] => (binary, Some(provider.text.as_str()), name),
         _ => {
-            let message = "`usdt` needs a binary and a name".to_string();
+            let message = format!("`{called}` needs a binary and a name");
             return Err(written(span, message, format!("write {form}")));
         }
     };
     if rest.iter().any(|part| part.text.is_empty()) {
-        let message = "a part of the `usdt` probe is empty".to_string();
+        let message = format!("a part of the `{called}` probe is empty");
         return Err(written(span, message, format!("write {form}")));
     }
-    let found = world.static_probes(&binary.text, provider, &name.text);
+    let found = world.static_probes(kind, &binary.text, provider, &name.text);
     found.map(Attach::Statics).map_err(|error| missing(span, error))
 }
 

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use object::LittleEndian as Le;
-use object::Object as _;
 use object::read::ReadCache;
 use object::read::elf::ElfFile64;
+use object::{Object as _, ObjectSection as _};
 use weir_event::ctype::{CType, CTypes, TypeId};
 
 use crate::debug_file::{self, DebugSymbols, Link, Named, Section, Wanted};
@@ -222,8 +222,14 @@ impl Binary {
 
     /// Whether its section headers name such a section.
     pub fn has_section(&self, name: &str) -> bool {
-        let file = ElfFile64::<Le>::parse(&self.data[..]);
-        file.is_ok_and(|file| file.section_by_name(name).is_some())
+        self.section(name).is_some()
+    }
+
+    /// The link addresses of the section of this name.
+    pub fn section(&self, name: &str) -> Option<Range<LinkAddr>> {
+        let file = ElfFile64::<Le>::parse(&self.data[..]).ok()?;
+        let section = file.section_by_name(name)?;
+        Some(LinkAddr(section.address())..LinkAddr(section.address().saturating_add(section.size())))
     }
 
     /// Its memory as the loader makes it, at the addresses of linking.

@@ -22,7 +22,7 @@ use std::ops::Range;
 
 use weir_plan::Refusal;
 use weir_plan::returns::Returns;
-use weir_plan::window::Window;
+use weir_plan::window::{Called, Shape, Window};
 use weir_rt::abi::{METER_BYTES, counter, counter_offset};
 use weir_rt::runtime::{self, Island as IslandWords};
 use weir_rt::segment::{Announcements, Segment};
@@ -30,6 +30,7 @@ use weir_rt::{Executable, RuntimeFunction, Symbol};
 use weir_symbols::maps::Mapping;
 
 use crate::LinkError;
+use crate::isa::native::called;
 use crate::isa::native::forked;
 use crate::isa::native::line;
 use crate::isa::native::meter::{self, Metering};
@@ -287,7 +288,9 @@ fn need(site: &PlannedSite, executables: &[Executable]) -> Need {
         None => (site.trampoline_bytes_max(), FRAMES_PER_SITE_MAX),
     };
     let line = if has_line(site, &calls) { LINE_BYTES } else { 0 };
-    Need { code_bytes: code + hook + line, frames }
+    let list = called_by(site)
+        .map_or(0, |called| (called::bytes(called) + called::AGAIN_BYTES_MAX).next_multiple_of(16) + 16);
+    Need { code_bytes: code + hook + line + list, frames }
 }
 
 /// Addresses where nothing may be put: mappings, and room for the heap to grow.
@@ -443,11 +446,18 @@ pub fn generate_image(
     let mut described: Vec<Frame> = Vec::new();
     for ((site, gate), calls) in place.gates_of_sites().zip(&calls) {
         align(&mut bytes, 16);
+        let mut hit = sites[site].patch_address();
+        if called_by(&sites[site]).is_some() {
+            let at = place.address + bytes.len() as u64;
+            bytes.extend(called::again(at, hit));
+            align(&mut bytes, 16);
+            hit = at;
+        }
         let at = place.address + bytes.len() as u64;
         let through =
             Through { trampolines: trampolines..place.gates(), tail_depth, recurs: false, table, enter };
         let metering = Metering { lease: meters.lease, meter: meters.of(sites[site].number), routines };
-        let placed = |at: u64| placement(&sites[site], at, gate, metering, forked);
+        let placed = |at: u64| Placement { hit, ..placement(&sites[site], at, gate, metering, forked) };
         let trampoline = trampoline(&sites[site], placed(at), through, calls)
             .map_err(|refusal| LinkError(refusal.to_string()))?;
         bytes.extend_from_slice(&trampoline.code);
@@ -474,6 +484,12 @@ pub fn generate_image(
                 address = at;
             }
             line += LINE_BYTES;
+        }
+        if let Some(called) = called_by(&sites[site]) {
+            align(&mut bytes, 16);
+            let at = place.address + bytes.len() as u64;
+            bytes.extend(called::data(at, called, address));
+            address = at + called::LIST_OFFSET;
         }
         described.extend(trampoline.frames);
         let return_point = trampoline.calls_function.map(|call| {
@@ -519,6 +535,14 @@ fn calls(site: &PlannedSite, executables: &[Executable], addresses: &[Option<u64
     site.programs.iter().map(call).collect()
 }
 
+/// What leads to the site, where that is a list of those who are called.
+fn called_by(site: &PlannedSite) -> Option<&Called> {
+    match &site.window.shape {
+        Shape::Called(called) => Some(called),
+        Shape::Near | Shape::Short(_) | Shape::Punned { .. } => None,
+    }
+}
+
 /// Hits of the site may have a short way.
 fn has_line(site: &PlannedSite, calls: &[Call]) -> bool {
     site.returns.is_none() && site.hook.is_none() && line::is_possible(&site.window, calls)
@@ -526,7 +550,7 @@ fn has_line(site: &PlannedSite, calls: &[Call]) -> bool {
 
 fn placement(site: &PlannedSite, at: u64, gate: u64, metering: Metering, forked: u64) -> Placement {
     let function = site.function.wrapping_add(site.bias);
-    Placement { at, bias: site.bias, gate, metering, forked, function }
+    Placement { at, bias: site.bias, gate, metering, forked, hit: site.patch_address(), function }
 }
 
 fn trampoline(

@@ -2,7 +2,8 @@
 //!
 //! In: memory, by a function that reads it, and the ranges that are writable. Out: [`Provider`]s with their events: names, log
 //! levels, fields. Nothing names the descriptors in a stripped file: every aligned word is looked at, and what looks like a
-//! provider is one if its first event points back to it.
+//! provider is one if its first event points back to it. And the [`Place`]s that emit events, by the section that lists them;
+//! an event's may be in another file than its provider.
 //!
 //! The memory may be a file's as the loader would make it, with relative relocations applied, or a process's. Either is
 //! hostile: every pointer is read through that function, names are short and printable, numbers bounded, and all that is
@@ -24,7 +25,7 @@ use std::ops::Range;
 
 use weir_event::schema::{Form, Level, Type};
 
-use crate::limits::{EVENTS_MAX, FIELDS_MAX, PROVIDERS_MAX, VERSIONS};
+use crate::limits::{EVENTS_MAX, FIELDS_MAX, PLACES_MAX, PROVIDERS_MAX, VERSIONS};
 use crate::memory::Memory;
 
 /// Events that a program offers under one name.
@@ -74,6 +75,43 @@ pub struct Field {
     pub is_hidden: bool,
     /// Filters do not see it.
     pub is_unfiltered: bool,
+}
+
+/// Where a file emits events of one kind: a word that is 0 while nobody wants them, and the list of those who do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The first part of the event's name.
+    pub provider: String,
+    /// The second.
+    pub name: String,
+    /// As in [`Event::signature`]: a place emits what has this too.
+    pub signature: String,
+    /// Address of a word of 4 bytes; 8 bytes behind it is the address of the list.
+    pub state: u64,
+}
+
+/// The section of a file that lists its places, by their addresses.
+pub const PLACES_SECTION: &str = "lttng_ust_tracepoints_ptrs";
+
+/// The places whose addresses the words in `listed` are. `read` as in [`providers`]. What is not as it should be is left out.
+pub fn places(read: &dyn Fn(u64, &mut [u8]) -> bool, listed: Range<u64>) -> Vec<Place> {
+    let memory = Memory::new(read);
+    let words = (listed.start..listed.end.saturating_sub(7)).step_by(8).take(PLACES_MAX);
+    words.filter_map(|word| place(&memory, memory.u64(word)?)).collect()
+}
+
+/// `{u32 size; char *provider; char *name; int state; probe *probes; int *provider_ref; char *signature}`.
+fn place(memory: &Memory<'_>, at: u64) -> Option<Place> {
+    let word = |offset: u64| memory.u64(at.wrapping_add(offset));
+    if !(56..=4096).contains(&memory.u32(at)?) {
+        return None;
+    }
+    Some(Place {
+        provider: memory.name(word(8)?)?,
+        name: memory.name(word(16)?)?,
+        signature: memory.text(word(48)?)?,
+        state: at.wrapping_add(24),
+    })
 }
 
 /// The providers whose descriptors are in one of the `writable` ranges. `read`: fills a buffer from an address, or says that it

@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 pub(crate) const VERSIONS: RangeInclusive<u32> = 3..=8;
 /// Providers of one program.
 pub(crate) const PROVIDERS_MAX: usize = 4096;
+/// Places of one file that emit events.
+pub(crate) const PLACES_MAX: usize = 1 << 16;
 /// Events of one provider.
 pub(crate) const EVENTS_MAX: u32 = 1 << 16;
 /// Fields of one event.

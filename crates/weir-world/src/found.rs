@@ -1,7 +1,7 @@
 //! What files say of probes, in the compiler's words.
 
 use weir_event::schema;
-use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundPrototype, FoundStatic, Step};
+use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundPrototype, FoundStatic, StaticKind, Step};
 use weir_symbols::prototypes::{Counted, Kind, Parameter, Passed, Prototype};
 use weir_symbols::usdt::{Argument, Displacement, Operand};
 use weir_symbols::{Binary, StaticProbe};
@@ -13,6 +13,7 @@ const STACK_POINTER: u8 = 4;
 
 pub(crate) fn found_static(path: &str, binary: &Binary, probe: &StaticProbe) -> FoundStatic {
     FoundStatic {
+        kind: StaticKind::Usdt,
         binary: path.to_owned(),
         provider: probe.provider.clone(),
         name: probe.name.clone(),
@@ -64,7 +65,7 @@ fn fields_of(probe: &StaticProbe) -> Vec<FoundField> {
             _ => None,
         };
         let (name, ty) = (field.name.clone(), field.ty.clone());
-        Some(FoundField { name, ty, may_be_text: false, argument: argument(slot)?, count })
+        Some(FoundField { name, ty, may_be_text: false, argument: argument(slot)?, count, is_hidden: false })
     };
     probe.schema.iter().flat_map(|schema| &schema.fields).filter_map(field).collect()
 }
@@ -117,7 +118,7 @@ fn field(name: String, kind: &Kind, place: Result<Passed, String>) -> FoundField
     let with = |steps: Vec<Step>| FoundArgument { steps, ..whole.clone() };
     let (data, length) = steps;
     let (argument, count) = (with(data), length.map(with));
-    FoundField { name, ty, may_be_text: *kind == Kind::Untyped, argument, count }
+    FoundField { name, ty, may_be_text: *kind == Kind::Untyped, argument, count, is_hidden: false }
 }
 
 fn argument(

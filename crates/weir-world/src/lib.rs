@@ -11,6 +11,7 @@ mod found;
 mod headers;
 mod kernel;
 mod later;
+mod lttng;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -21,8 +22,8 @@ use std::rc::Rc;
 use weir_event::ctype::{CType, CTypes, Elsewhere, TypeId};
 use weir_event::schema::Schema;
 use weir_ir::{
-    FoundFunction, FoundPlace, FoundPrototype, FoundStatic, FoundTracepoint, KERNEL, PlaceSpec, World,
-    WorldError,
+    FoundFunction, FoundPlace, FoundPrototype, FoundStatic, FoundTracepoint, KERNEL, PlaceSpec, StaticKind,
+    World, WorldError,
 };
 use weir_probe::target;
 use weir_symbols::maps::{self, Mapping};
@@ -32,6 +33,7 @@ use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, demangle, pat
 use crate::found::{found_prototype, found_static};
 use crate::kernel::KernelTypes;
 pub use crate::later::Later;
+use crate::lttng::InFile;
 
 /// The files of a target, or of this machine.
 pub fn binaries(pid: Option<i32>) -> Result<Binaries, weir_probe::Error> {
@@ -63,6 +65,8 @@ pub struct Binaries {
     /// Of a running target; empty for a command that is not started yet.
     mappings: Vec<Mapping>,
     opened: RefCell<BTreeMap<PathBuf, Rc<Binary>>>,
+    /// Of the same: what LTTng-UST has in them.
+    lttng: RefCell<BTreeMap<PathBuf, Rc<InFile>>>,
     /// What the target executes: a path, or a name to look for.
     program: Option<String>,
     /// What libraries there are that it could load.
@@ -81,6 +85,7 @@ impl Binaries {
             pid: Some(pid),
             mappings,
             opened: RefCell::default(),
+            lttng: RefCell::default(),
             program,
             later: Later::default(),
             folders: Vec::new(),
@@ -95,6 +100,7 @@ impl Binaries {
             pid: None,
             mappings: Vec::new(),
             opened: RefCell::default(),
+            lttng: RefCell::default(),
             program,
             later: Later::default(),
             folders: Vec::new(),
@@ -229,39 +235,37 @@ impl Binaries {
 
     /// Static probes of all files whose path or name matches, among those that the target maps: of a command that is not
     /// started yet its program and the libraries that this needs.
-    fn static_probes_of_all(
-        &self,
-        files: &str,
-        provider: Option<&str>,
-        wanted: &str,
-    ) -> Result<Vec<FoundStatic>, WorldError> {
+    fn static_probes_of_all(&self, asked: &Asked<'_>) -> Result<Vec<FoundStatic>, WorldError> {
+        let Asked { kind, provider, wanted, .. } = *asked;
+        let called = kind.map_or("static", StaticKind::name);
         let paths = if self.pid.is_some() { self.mapped_paths() } else { self.needed_paths() };
         if paths.is_empty() {
             let message =
                 "the binary is to be one that a process maps, and there is no process yet".to_owned();
             let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
-            let hint = format!("name it (usdt:BINARY:{provider}{wanted}), or add -p PID or -c COMMAND");
+            let hint = format!("name it ({called}:BINARY:{provider}{wanted}), or add -p PID or -c COMMAND");
             return Err(WorldError { message, hint: Some(hint) });
         }
         let mut names = BTreeSet::new();
-        let mut found = self.static_probes_in(&paths, (files, provider, wanted), &mut names);
+        let mut found = self.static_probes_in(&paths, asked, &mut names);
         if !found.is_empty() {
             return Ok(found);
         }
         let (later, folders) = self.loadable_paths();
-        found = self.static_probes_in(&later, (files, provider, wanted), &mut names);
+        found = self.static_probes_in(&later, asked, &mut names);
         if found.is_empty() {
             let provider = provider.map_or_else(String::new, |provider| format!("{provider}:"));
             let message = format!(
-                "no static probe (USDT) is named \"{provider}{wanted}\" in the {} programs and libraries of the process, nor in \
+                "no {} is named \"{provider}{wanted}\" in the {} programs and libraries of the process, nor in \
                  libraries of the {folders} folders that it may load more from",
+                what(kind),
                 paths.len()
             );
             let near = pattern::near_misses(&format!("{provider}{wanted}"), names.iter().map(String::as_str));
             let hint = match &near[..] {
                 [] => "`weir list -p PID` shows those that there are; one of a library that the process loads from elsewhere needs the \
-                       library's path: usdt:PATH:PROVIDER:NAME"
-                    .to_owned(),
+                       library's path: KIND:PATH:PROVIDER:NAME"
+                    .replace("KIND", called),
                 near => format!("did you mean {}?", near.join(", ")),
             };
             return Err(WorldError { message, hint: Some(hint) });
@@ -273,26 +277,26 @@ impl Binaries {
     fn static_probes_in(
         &self,
         paths: &[String],
-        (files, provider, wanted): (&str, Option<&str>, &str),
+        asked: &Asked<'_>,
         names: &mut BTreeSet<String>,
     ) -> Vec<FoundStatic> {
         let mut found = Vec::new();
-        for path in paths.iter().filter(|path| is_named(files, path)) {
+        for path in paths.iter().filter(|path| is_named(asked.files, path)) {
             // What is mapped executable and is no ELF file has no probes.
             let Ok((path, binary)) = self.open(path) else { continue };
-            let probes = binary.find_static(provider, wanted).unwrap_or_default();
-            let path = path.display().to_string();
+            let probes = self.in_file(&path, &binary, asked).unwrap_or_default();
             if probes.is_empty() {
-                names.extend(binary.static_probes().iter().map(StaticProbe::full_name));
+                names.extend(self.static_names(&path, &binary, asked.kind));
             }
-            found.extend(probes.into_iter().map(|probe| found_static(&path, &binary, probe)));
+            found.extend(probes);
         }
         found
     }
 
-    /// The program, and the libraries that it needs.
+    /// The program, what is loaded before it, and the libraries that these need: all that the dynamic linker never unloads.
     fn needed_paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.program.iter().cloned().collect();
+        paths.extend(self.preloaded());
         let mut next = 0;
         while let Some(path) = paths.get(next) {
             let needed = self.open(path).map_or_else(|_| Vec::new(), |(_, binary)| binary.needed());
@@ -306,8 +310,25 @@ impl Binaries {
         paths
     }
 
+    /// What LD_PRELOAD names.
+    fn preloaded(&self) -> Vec<String> {
+        let named = match self.pid {
+            Some(pid) => fs::read(format!("/proc/{pid}/environ")).ok().and_then(|environment| {
+                let mut variables = environment.split(|byte| *byte == 0);
+                let value = variables.find_map(|variable| variable.strip_prefix(b"LD_PRELOAD="))?;
+                Some(String::from_utf8_lossy(value).into_owned())
+            }),
+            None => std::env::var("LD_PRELOAD").ok(),
+        };
+        let named = named.unwrap_or_default();
+        named.split([' ', ':']).filter(|name| !name.is_empty()).map(String::from).collect()
+    }
+
     /// What the file says of the fields of the static probe at a place, if it does.
     pub fn static_schema(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<Schema> {
+        if let Some(event) = self.lttng_at(path, full_name, address) {
+            return Some(event.schema);
+        }
         let binary = self.at(path)?;
         let is_it = |probe: &&StaticProbe| probe.address == address && probe.full_name() == full_name;
         binary.static_probes().iter().find(is_it)?.schema.clone()
@@ -315,10 +336,31 @@ impl Binaries {
 
     /// The static probe at a place that [`World::static_probes`] answered.
     pub fn static_at(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<FoundStatic> {
+        if let Some(event) = self.lttng_at(path, full_name, address) {
+            return Some(event.found);
+        }
         let binary = self.at(path)?;
         let is_it = |probe: &&StaticProbe| probe.address == address && probe.full_name() == full_name;
         let probe = binary.static_probes().iter().find(is_it)?;
         Some(found_static(path, &binary, probe))
+    }
+}
+
+/// The static probes that somebody asks for.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// None: of any.
+    kind: Option<StaticKind>,
+    files: &'a str,
+    provider: Option<&'a str>,
+    wanted: &'a str,
+}
+
+fn what(kind: Option<StaticKind>) -> &'static str {
+    match kind {
+        Some(StaticKind::Usdt) => "static probe (USDT)",
+        Some(StaticKind::Lttng) => "event of LTTng-UST",
+        None => "static probe (USDT) and no event of LTTng-UST",
     }
 }
 
@@ -394,17 +436,17 @@ impl World for Binaries {
 
     fn static_probes(
         &self,
+        kind: Option<StaticKind>,
         binary: &str,
         provider: Option<&str>,
         wanted: &str,
     ) -> Result<Vec<FoundStatic>, WorldError> {
+        let asked = Asked { kind, files: binary, provider, wanted };
         if pattern::is_wildcard(binary) && self.open(binary).is_err() {
-            return self.static_probes_of_all(binary, provider, wanted);
+            return self.static_probes_of_all(&asked);
         }
         let (path, binary) = self.open(binary).map_err(explain)?;
-        let found = binary.find_static(provider, wanted).map_err(explain)?;
-        let path = path.display().to_string();
-        Ok(found.into_iter().map(|probe| found_static(&path, &binary, probe)).collect())
+        self.in_file(&path, &binary, &asked)
     }
 
     fn program(&self) -> Option<String> {

@@ -76,5 +76,5 @@ fn only_filters_accept_and_read_slots() {
     let faults = check::check(&module).unwrap_err();
     assert_eq!(faults.iter().filter(|fault| fault.contains("only filters")).count(), 2, "{faults:?}");
     let module = text::parse(&FILTER.replace("slot 3", "slot 21")).unwrap();
-    assert!(check::check(&module).unwrap_err()[0].contains("slot 21, but an event has 21"));
+    assert!(check::check(&module).unwrap_err()[0].contains("slot 21, but there are 21"));
 }

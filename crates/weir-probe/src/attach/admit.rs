@@ -19,7 +19,8 @@ use weir_trampoline::program::{Attach, When};
 use weir_trampoline::trampoline::{FRAME_BYTES, RED_ZONE_BYTES};
 
 use crate::attach::counters;
-use crate::attach::request::SiteRequest;
+use crate::attach::lists;
+use crate::attach::request::{CalledFunction, SiteRequest};
 use crate::attach::restore::is_hook;
 use crate::attach::survey::survey;
 use crate::attach::undo::Patch;
@@ -141,6 +142,14 @@ pub(crate) fn plan_in_target(
     let binary = site.binary;
     let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
     let bias = ground.bias(binary).ok_or_else(not_mapped)?;
+    if let Some(CalledFunction { binary: described, function, words }) = site.called {
+        let absent = || Refusal::NotMapped { binary: described.path().display().to_string() };
+        let function = function.0.wrapping_add(ground.bias(described).ok_or_else(absent)?);
+        let called = lists::look(ground.target, window.address.wrapping_add(bias), function, words)?;
+        let (window, function) = (window.with_called(called), function.wrapping_sub(bias));
+        let (programs, returns, hook, number) = (chosen.programs, None, None, 0);
+        return Ok((PlannedSite { window, bias, function, programs, returns, hook, number }, chosen.refused));
+    }
     let function = site.function;
     let in_file = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
     let address = VirtAddr(function.address.0.wrapping_add(bias));
@@ -217,8 +226,15 @@ pub(crate) fn plan_hooks(ground: &mut Ground, sites: &[SiteRequest]) -> Result<V
     }
     survey(ground.target, |binary, function, question| {
         let window = &plan_functions(&[(binary, function)])[0];
-        let request =
-            SiteRequest { binary, function, window, semaphore: None, programs: Vec::new(), returns: None };
+        let request = SiteRequest {
+            binary,
+            function,
+            window,
+            called: None,
+            semaphore: None,
+            programs: Vec::new(),
+            returns: None,
+        };
         let hook = window.clone().and_then(|window| plan_hook(ground, &request, window));
         let hook = hook.and_then(|hook| match hook.window.shape {
             Shape::Near => Ok(hook),

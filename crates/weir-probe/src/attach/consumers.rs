@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use weir_plan::Refusal;
-use weir_plan::window::{Shape, near_jump};
+use weir_plan::window::{Called, Shape, near_jump};
 use weir_rt::Executable;
 use weir_rt::segment::{How, JournalState, Segment};
 use weir_trampoline::island::{Place, PlannedSite};
@@ -128,7 +128,18 @@ impl Consumers {
             let owners = vec![self.current; planned.programs.len()];
             let landing = generated.landings.get(&site).copied();
             let ((entry, gate), semaphore, mode) = (addresses[&site], semaphores[site], Mode::Armed);
-            self.sites.push(Standing { planned, gate, mode, owners, entry, landing, entries, semaphore });
+            let is_lost = false;
+            self.sites.push(Standing {
+                planned,
+                gate,
+                mode,
+                owners,
+                entry,
+                landing,
+                entries,
+                semaphore,
+                is_lost,
+            });
         }
         self.numbers.free.extend(planned.into_iter().flatten().map(|refused| refused.number));
         self.settle(generated);
@@ -185,7 +196,7 @@ fn stretches(site: &PlannedSite) -> impl Iterator<Item = Range<u64>> {
         Shape::Short(hole) => {
             Some(hole.range().start.wrapping_add(site.bias)..hole.range().end.wrapping_add(site.bias))
         }
-        Shape::Near | Shape::Punned { .. } => None,
+        Shape::Near | Shape::Punned { .. } | Shape::Called(_) => None,
     };
     [own].into_iter().chain(hole)
 }
@@ -389,7 +400,10 @@ impl Attachment {
 
     /// Leads the jumps of sites to new trampolines, of what is planned for them now; those of hooks too, which must
     /// know all islands. The outcome of each.
-    fn lead_elsewhere(&mut self, mut changed: Vec<(usize, PlannedSite)>) -> Result<Vec<Led>, Error> {
+    pub(crate) fn lead_elsewhere(
+        &mut self,
+        mut changed: Vec<(usize, PlannedSite)>,
+    ) -> Result<Vec<Led>, Error> {
         if changed.is_empty() {
             return Ok(Vec::new());
         }
@@ -425,6 +439,7 @@ impl Attachment {
                 let standing = &mut self.consumers.sites[ats[site]];
                 (standing.planned, standing.entry) = (planned, address);
                 standing.gate = gates[&site];
+                standing.is_lost = false;
             }
         }
         self.consumers.settle(&generated);
@@ -461,7 +476,15 @@ impl Attachment {
                 Lever::File { file: post.file.clone(), offset: post.offset + (landing - post.range.start) }
             }
         };
-        Turn { address, now: near_jump(address, site.entry), new: near_jump(address, entry), lever }
+        let leading_to = |entry: u64| match site.planned.window.shape {
+            Shape::Called(_) => Called::leading_to(entry).to_vec(),
+            Shape::Near | Shape::Short(_) | Shape::Punned { .. } => near_jump(address, entry).to_vec(),
+        };
+        let now = match &site.planned.window.shape {
+            Shape::Called(called) if site.is_lost => called.old.to_vec(),
+            _ => leading_to(site.entry),
+        };
+        Turn { address, now, new: leading_to(entry), lever }
     }
 
     /// Writes `turns`, with their journal entries where they change text.
@@ -492,7 +515,7 @@ impl Attachment {
             turned[index] = true;
             if let (Some(entry), Some(&patch)) = (entries[index], patches.get(&turns[index].2.address)) {
                 journal.set_state(entry, JournalState::Applied);
-                undo_patches[patch].new = turns[index].2.new.to_vec();
+                undo_patches[patch].new.clone_from(&turns[index].2.new);
             }
         })?;
         for (index, (site, _, turn)) in turns.iter().enumerate() {

@@ -167,7 +167,8 @@ impl Attachment {
                 of_jump.push(self.note(write.address, &write.old, &write.new, is_probe)?);
                 file = self.file_at(write.address, file);
                 let patch = Patch::of(write, leads_from(write));
-                self.undo.patches.push(Patch { is_hook, is_probe, file: file.clone(), ..patch });
+                let is_called = jump.is_called;
+                self.undo.patches.push(Patch { is_hook, is_probe, is_called, file: file.clone(), ..patch });
             }
             entries.push(of_jump);
         }

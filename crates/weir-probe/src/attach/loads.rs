@@ -35,6 +35,7 @@ use weir_rt::segment::{Announcements, JournalState};
 use weir_symbols::Binary;
 use weir_trampoline::announce;
 
+use crate::attach::calls::Registering;
 use crate::attach::notifier::LoadNotifier;
 use crate::attach::own::OwnHook;
 use crate::attach::request::{Outcome, SiteRequest};
@@ -177,10 +178,20 @@ impl Attachment {
             bias: linker.bias,
             program: *program,
         });
-        let hooks: Vec<OwnHook> = doors.hooks().chain(linker).collect();
+        let registering =
+            sites.iter().any(|site| site.called.is_some()).then(|| Registering::find(&self.target));
+        let registering = registering.flatten();
+        if registering.is_some() {
+            let program = self.announces_registering();
+            self.consumers.executables.push(program);
+        }
+        let program = self.consumers.executables.len().saturating_sub(1);
+        let of_registering = registering.iter().flat_map(|registering| registering.hooks(program));
+        let hooks: Vec<OwnHook> = of_registering.chain(doors.hooks()).chain(linker).collect();
+        let count = registering.iter().flat_map(|registering| registering.hooks(program)).count();
         // Before it runs on. A filter that a child installs before it is probed is seen at the doors alone.
         // Of a shadow stack the wait's return address could not be taken back.
-        let has_doors = hooks.len() > usize::from(hook.is_some());
+        let has_doors = hooks.len() > count + usize::from(hook.is_some());
         let may_wait = children_wait && has_doors && !self.target.has_shadow_stack();
         self.announcements().let_children_wait(may_wait);
         if hook.is_some() {
@@ -189,6 +200,10 @@ impl Attachment {
             self.loads.looked = Some(Instant::now());
         }
         let (mut outcomes, mut hooked) = self.put_in_with(sites, &hooks)?;
+        let of_registering: Vec<_> = hooked.drain(..count).collect();
+        if registering.is_some() {
+            self.registering_hooked(of_registering.into_iter().find_map(Result::err));
+        }
         match hook.and_then(|_| hooked.pop()) {
             Some(Ok(address)) => self.loads.hook = Some(address),
             Some(Err(refusal)) => {
@@ -229,6 +244,10 @@ impl Attachment {
         let program = program.map(|file| (file.dev(), file.ino())).ok();
         let mut seen: HashMap<PathBuf, bool> = HashMap::new();
         let wanted = sites.iter().filter(|site| site.window.is_ok()).any(|site| {
+            if site.called.is_some() {
+                // The library that registers them may come, and so may others.
+                return true;
+            }
             let binary = site.binary;
             if let Some(&known) = seen.get(binary.path()) {
                 return known;
@@ -258,7 +277,9 @@ impl Attachment {
             let binary = site.binary;
             copies.entry(binary.path().to_owned()).or_insert_with(|| {
                 let Some((file, biases)) = self.target.biases(binary) else { return Vec::new() };
-                let code = || binary.segments().iter().filter(|segment| segment.executable);
+                // Where anything of it may be patched.
+                let code =
+                    || binary.segments().iter().filter(|segment| segment.executable || segment.writable);
                 let start = code().map(|segment| segment.address.0).min().unwrap_or(0);
                 let end = code().map(|segment| segment.address.0.saturating_add(segment.memory_bytes)).max();
                 let copy = |bias: u64| MappedFile {
@@ -307,6 +328,8 @@ impl Attachment {
             }
             arrived?;
         }
+        self.hook_registering()?;
+        self.lead_again()?;
         // Of libraries whose data was not mapped yet when their text was probed.
         self.raise_semaphores(false)
     }
@@ -325,6 +348,7 @@ impl Attachment {
         };
         let of_copies = |patch: &&Patch| {
             patch.leads_from.is_none()
+                && !patch.is_called
                 && self.loads.copies.iter().any(|copy| copy.text.contains(&patch.address))
         };
         let old = self.undo.patches.iter().filter(of_copies).filter(is_old);
@@ -407,7 +431,8 @@ impl Attachment {
     /// It was unloaded and loaded again, to where it was: none of its patches stands.
     fn is_reloaded(&self, copy: &MappedFile) -> bool {
         // Where one stands, the code that it leads to stays: some may have been written before that, and others after.
-        let mut patches = self.undo.patches.iter().filter(|patch| copy.text.contains(&patch.address));
+        let of_text = self.undo.patches.iter().filter(|patch| !patch.is_called);
+        let mut patches = of_text.filter(|patch| copy.text.contains(&patch.address));
         let mut is_any = false;
         let are_old = patches.all(|patch| {
             is_any = true;

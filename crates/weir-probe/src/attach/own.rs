@@ -71,6 +71,7 @@ fn join<'a>(sites: &mut Vec<SiteRequest<'a>>, hook: &OwnHook<'a>) -> Result<usiz
             binary: hook.binary,
             function: hook.function,
             window,
+            called: None,
             semaphore: None,
             programs: vec![attach],
             returns: None,

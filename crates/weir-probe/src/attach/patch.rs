@@ -21,12 +21,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_plan::Refusal;
-use weir_plan::window::Write;
+use weir_plan::window::{Shape, Write};
 use weir_symbols::maps::Mapping;
 use weir_symbols::{FileIdentity, VirtAddr};
 use weir_trampoline::island::PlannedSite;
 
-use crate::limits::{JUMP_BYTES, SLICE_PAUSE};
+use crate::limits::SLICE_PAUSE;
 use crate::process::isa::native::registers::Registers;
 use crate::process::memory::Memory;
 use crate::process::stop::Stopped;
@@ -55,6 +55,8 @@ pub(crate) struct Jump {
     pub(crate) is_probe: bool,
     /// Its return is probed too.
     pub(crate) returns: bool,
+    /// No text is written, but what leads to a list of those who are called.
+    pub(crate) is_called: bool,
     /// A goroutine may wait between its displaced instructions.
     in_go: bool,
     /// What was mapped there when it was planned: a library may go while it is patched, and another come.
@@ -79,6 +81,7 @@ impl Jump {
         let returns = planned.programs.iter().any(|program| program.when.wants_return());
         let (is_hook, is_probe) = (planned.hook.is_some(), !planned.programs.is_empty());
         let in_go = window.room.is_some() && !window.is_indivisible();
+        let is_called = matches!(window.shape, Shape::Called(_));
         let file = file_at(target, address);
         Jump {
             site,
@@ -90,6 +93,7 @@ impl Jump {
             is_hook,
             is_probe,
             returns,
+            is_called,
             in_go,
             file,
         }
@@ -173,8 +177,8 @@ pub(crate) fn write(
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) address: u64,
-    pub(crate) now: [u8; JUMP_BYTES],
-    pub(crate) new: [u8; JUMP_BYTES],
+    pub(crate) now: Vec<u8>,
+    pub(crate) new: Vec<u8>,
     pub(crate) lever: Lever,
 }
 
@@ -465,6 +469,7 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::JUMP_BYTES;
 
     /// A short jump over `push %rbx; mov %edi,%ebx` at 0x1000, which leads through a hole at 0x1040.
     fn through_a_hole() -> Jump {
@@ -480,6 +485,7 @@ mod tests {
             is_hook: false,
             is_probe: true,
             returns: false,
+            is_called: false,
             in_go: false,
             file: None,
         }

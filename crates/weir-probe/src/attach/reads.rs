@@ -464,7 +464,7 @@ fn request<'a>(
     program: usize,
 ) -> SiteRequest<'a> {
     let programs = vec![Attach { executable: program, cookie: 0, when: When::Entry }];
-    SiteRequest { binary, function, window, semaphore: None, programs, returns: None }
+    SiteRequest { binary, function, window, called: None, semaphore: None, programs, returns: None }
 }
 
 /// What one file says of its calls. The same for all processes.

@@ -13,12 +13,23 @@ pub struct SiteRequest<'a> {
     pub function: &'a Function,
     /// As [`plan_sites`](crate::plan_sites) answered for this function.
     pub window: &'a Result<Window, Refusal>,
+    /// At a place that calls a list of functions ([`Place::Called`](weir_plan::Place::Called)): what is called in addition.
+    pub called: Option<CalledFunction<'a>>,
     /// A word that counts tracers, raised while the site is patched.
     pub semaphore: Option<LinkAddr>,
     /// At most [`crate::limits::PROGRAMS_PER_SITE_MAX`]; they run in this order.
     pub programs: Vec<Attach>,
     /// As [`plan_returns`](crate::plan_returns) answered for this function; `None` where no program wants the return.
     pub returns: Option<Result<Returns, Refusal>>,
+}
+
+/// A function that is called in addition at a place that calls a list of them.
+#[derive(Clone, Copy, Debug)]
+pub struct CalledFunction<'a> {
+    pub binary: &'a Binary,
+    pub function: LinkAddr,
+    /// As [`Called::words`](weir_plan::window::Called::words).
+    pub words: u8,
 }
 
 impl SiteRequest<'_> {

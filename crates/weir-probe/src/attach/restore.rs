@@ -14,6 +14,8 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
+use weir_plan::limits::CALLED_BYTES;
+use weir_plan::window::Write;
 use weir_rt::foreign::Corrupt;
 use weir_rt::segment::{JournalEntry, JournalState, Reads};
 use weir_symbols::maps::Mapping;
@@ -21,6 +23,7 @@ use weir_symbols::regular;
 use weir_trampoline::unwind::hook;
 
 use crate::attach::counters;
+use crate::attach::lists;
 use crate::attach::undo::{Patch, Places, Report, Undo, hold};
 use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX};
 use crate::process::mapped::{is_weirs, islands};
@@ -95,16 +98,52 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
                     undo.patches.extend(entry);
                     let is_hook = is_hook_in(&codes, target, address, &now);
                     let (new, is_probe) = (now.into(), !is_hook && !own.contains(&address));
-                    undo.patches.push(Patch { address, old, new, leads_from, is_hook, is_probe, file: None });
+                    let (is_called, file) = (false, None);
+                    undo.patches.push(Patch {
+                        address,
+                        old,
+                        new,
+                        leads_from,
+                        is_hook,
+                        is_probe,
+                        is_called,
+                        file,
+                    });
                 }
                 None => undo.unknown.push(address),
             }
         }
     }
+    undo.patches.extend(lists(target, &journals, &islands_of_weir));
     for journal in &journals {
         undo.counters.extend(counters::raised(journal, &target.memory, &target.mappings, &patched));
     }
     undo.run(target).map(|report| Report { other_version, ..report })
+}
+
+/// What leads to lists of those who are called in `islands`. The journals say where that may be, and what was there before: of
+/// data the file does not say it.
+fn lists<'a>(
+    target: &'a Target,
+    journals: &'a [Vec<JournalEntry>],
+    islands: &'a Ranges,
+) -> impl Iterator<Item = Patch> + 'a {
+    let entries = journals.iter().flatten().filter(|entry| !entry.is_counter && entry.len == CALLED_BYTES);
+    let mut seen = HashSet::new();
+    entries.filter_map(move |entry| {
+        let mut new = vec![0; CALLED_BYTES];
+        let stands = lists::may_stand(&target.mappings, entry.address)
+            && target.memory.read(entry.address, &mut new).is_ok()
+            && islands.contains(lists::list(&new))
+            && lists::list(&new) == lists::list(&entry.new)
+            && !islands.contains(lists::list(&entry.old));
+        let write = Write { address: entry.address, old: entry.old.clone(), new };
+        (stands && seen.insert(entry.address)).then(|| Patch {
+            is_called: true,
+            is_probe: !entry.is_own,
+            ..Patch::of(&write, None)
+        })
+    })
 }
 
 /// Where jumps stand that weir needs itself, as far as the journals say.
@@ -286,6 +325,7 @@ fn short_jump_to(
             leads_from: None,
             is_hook: false,
             is_probe: true,
+            is_called: false,
             file: None,
         })
     })

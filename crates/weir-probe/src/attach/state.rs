@@ -41,6 +41,7 @@ pub struct Attachment {
     pub(super) loads: Loads,
     pub(super) filters: Filters,
     pub(super) retries: Retries,
+    pub(super) calls: Calls,
     /// Addresses of patches that are for weir itself.
     pub(super) own: BTreeSet<u64>,
     /// Of those, where memory is watched over.
@@ -99,6 +100,8 @@ pub(crate) struct Standing {
     pub(super) landing: Option<u64>,
     pub(super) entries: Vec<u32>,
     pub(crate) semaphore: Option<u64>,
+    /// It calls a list, and not weir's.
+    pub(super) is_lost: bool,
 }
 
 /// Outposts of one file.
@@ -173,6 +176,16 @@ pub(super) enum Watched {
     Filters,
     /// It reads the time stamp counter.
     Strict,
+}
+
+/// Places that call lists of functions: see [`crate::attach::calls`].
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    pub(super) looked: Option<Instant>,
+    /// The function that registers such places announces that.
+    pub(super) is_hooked: bool,
+    /// Why it does not.
+    pub(super) refused: Option<Refusal>,
 }
 
 /// Sites that are to be tried again: see [`crate::attach::retry`].

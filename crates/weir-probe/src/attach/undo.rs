@@ -26,6 +26,7 @@ use weir_trampoline::replace::Table;
 
 use crate::attach::counters::{self, Counter};
 use crate::attach::gates;
+use crate::attach::lists;
 use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
@@ -50,6 +51,8 @@ pub struct Patch {
     pub is_hook: bool,
     /// Programs run there.
     pub is_probe: bool,
+    /// No text: it leads to a list of those who are called ([`crate::attach::calls`]).
+    pub is_called: bool,
     /// What was mapped there when it was written, where that is known.
     pub file: Option<Arc<MappedFile>>,
 }
@@ -65,7 +68,16 @@ impl Patch {
     /// A probe's.
     pub(crate) fn of(write: &Write, leads_from: Option<u64>) -> Patch {
         let (old, new) = (write.old.clone(), write.new.clone());
-        Patch { address: write.address, old, new, leads_from, is_hook: false, is_probe: true, file: None }
+        let (is_hook, is_probe, is_called, file) = (false, true, false, None);
+        Patch { address: write.address, old, new, leads_from, is_hook, is_probe, is_called, file }
+    }
+
+    /// Whether what is `now` there leads into weir's code.
+    fn stands(&self, now: &[u8]) -> bool {
+        match self.is_called {
+            true => lists::list(now) == lists::list(&self.new),
+            false => now == self.new,
+        }
     }
 
     /// Behind the first of the bytes that were written.
@@ -566,6 +578,8 @@ impl Now {
         let is_others = !is_its && mapping.inode != 0;
         match now {
             _ if is_others => Now::Gone,
+            // Who has put another list there has taken weir's away.
+            _ if patch.is_called => Now::Back,
             now if now == patch.new || is_its && now == patch.old => Now::Back,
             _ if is_its => Now::Changed,
             _ => Now::Gone,
@@ -586,7 +600,7 @@ fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch
             None => memory.read(patch.address, &mut own).ok().map(|()| &own[..]),
         };
         let outcome = Now::of(patch, now, mapping);
-        let is_there = now == Some(&patch.new[..]);
+        let is_there = now.is_some_and(|now| patch.stands(now));
         if outcome == Now::Back && is_there {
             writes.push((patch.address, &patch.old[..]));
         }

@@ -59,6 +59,8 @@ impl Attachment {
         }
         let probes = self.undo.patches.iter().filter(|patch| patch.is_probe && patch.new != patch.old);
         let probe = |patch: &Patch| Probe { address: patch.address, old: patch.old.clone() };
+        // Lists of those who are called are looked after elsewhere ([`crate::attach::calls`]).
+        let probes = probes.filter(|patch| !patch.is_called);
         let (gone, mut left): (Vec<Probe>, Vec<Probe>) =
             probes.map(probe).partition(|probe| self.text.gone.contains(&probe.address));
         // Those that are there again: of a library that has come back.

@@ -399,7 +399,15 @@ fn a_thread_that_stops_when_weir_waits_for_it_no_more_goes_on() {
     let function = binary.find("main").unwrap()[0];
     let window = &plan_functions(&[(&binary, function)])[0];
     let programs = vec![Attach { executable: 0, cookie: 0, when: When::Entry }];
-    let site = SiteRequest { binary: &binary, function, window, semaphore: None, programs, returns: None };
+    let site = SiteRequest {
+        binary: &binary,
+        function,
+        window,
+        called: None,
+        semaphore: None,
+        programs,
+        returns: None,
+    };
     let added = attachment.add(&[site], &[counting(0)]);
     assert!(matches!(added, Err(Error::StopTimeout { .. })), "{added:?}");
     running.daemon.write("x").unwrap();

@@ -140,6 +140,7 @@ impl Running {
             binary: &self.binary,
             function: &self.functions[at],
             window: &self.windows[at],
+            called: None,
             semaphore: None,
             programs: vec![program],
             returns: None,

@@ -80,6 +80,7 @@ impl Vanish {
             binary: &binary,
             function,
             window: &windows[0],
+            called: None,
             semaphore: None,
             programs: vec![Attach { executable: 0, cookie: 0, when: When::Entry }],
             returns: None,

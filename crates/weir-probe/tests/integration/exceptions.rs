@@ -506,6 +506,7 @@ fn a_probe_at_what_answers_unwinders_is_withdrawn() {
         binary: &binary,
         function: &function,
         window,
+        called: None,
         semaphore: None,
         programs,
         returns: None,

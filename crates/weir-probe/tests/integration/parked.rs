@@ -349,6 +349,7 @@ fn a_site_that_was_busy_stands_when_it_is_tried_again() {
         binary: &parked.binary,
         function,
         window: &window,
+        called: None,
         semaphore: None,
         programs: vec![Attach { executable: 0, cookie: 0, when: When::Entry }],
         returns: None,

@@ -383,8 +383,15 @@ fn windows_give_the_same_registers_flags_and_memory_in_a_trampoline() {
     let metering =
         Metering { lease: memory.at + LEASE, meter: memory.at + METER, routines: memory.at + ROUTINES };
     let (at, gate) = (memory.at + TRAMPOLINE, memory.at + GATE);
-    let placement =
-        Placement { at, bias: 0, gate, metering, forked: memory.at + FORKED, function: memory.at };
+    let placement = Placement {
+        at,
+        bias: 0,
+        gate,
+        metering,
+        forked: memory.at + FORKED,
+        hit: memory.at,
+        function: memory.at,
+    };
     let mut seen = std::collections::BTreeMap::<u32, u64>::new();
     for number in 0..WINDOWS {
         let (code, window) = function(&mut random, &memory);

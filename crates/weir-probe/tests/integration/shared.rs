@@ -94,6 +94,7 @@ impl Server {
             binary: &binary,
             function,
             window: &windows[0],
+            called: None,
             semaphore: None,
             programs: vec![Attach { executable: 0, cookie: 0, when: When::Entry }],
             returns: None,

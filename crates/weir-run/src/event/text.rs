@@ -90,7 +90,7 @@ impl Text {
             }
             let is_text = |other: &FieldUse| other.name == mention.name && other.is_text;
             // What a tracepoint vouches for is asked of where a register has its address: elsewhere that is read as any.
-            let is_elsewhere = field.ty == Type::Text && field.argument.whole_register().is_none();
+            let is_elsewhere = field.ty == Type::Text && field.argument.whole_slot().is_none();
             if is_elsewhere || field.may_be_text && self.uses.iter().any(is_text) {
                 field.ty = Type::Str;
             }

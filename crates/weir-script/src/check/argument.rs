@@ -220,5 +220,5 @@ impl Shapes {
 
 /// As `probe` prints it.
 pub(super) fn full_name(place: &FoundStatic) -> String {
-    format!("usdt:{}:{}:{}", place.binary, place.provider, place.name)
+    format!("{}:{}:{}:{}", place.kind.name(), place.binary, place.provider, place.name)
 }

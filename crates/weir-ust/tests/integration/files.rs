@@ -6,7 +6,7 @@ use std::process::Command;
 use testkit::{paths, skip};
 use weir_event::schema::{Form, Level, Type};
 use weir_symbols::Binary;
-use weir_ust::{Event, Field, Provider, providers};
+use weir_ust::{Event, Field, PLACES_SECTION, Place, Provider, places, providers};
 
 /// The ferry's program, or a library of it; none, loudly, where LTTng's headers are not.
 fn built(name: &str, flags: &[&str]) -> Option<PathBuf> {
@@ -30,6 +30,14 @@ fn read(program: &Path) -> Vec<Provider> {
     let binary = Binary::open(program).expect("an ELF file");
     let image = binary.image();
     providers(&|at, to| image.read(at, to), &image.writable())
+}
+
+/// Where the events are emitted.
+fn read_places(program: &Path) -> Vec<Place> {
+    let binary = Binary::open(program).expect("an ELF file");
+    let Some(listed) = binary.section(PLACES_SECTION) else { return Vec::new() };
+    let image = binary.image();
+    places(&|at, to| image.read(at, to), listed.start.0..listed.end.0)
 }
 
 fn int(bytes: u8, signed: bool) -> Type {
@@ -100,8 +108,23 @@ fn events_are_read_of_any_kind_of_file() {
         ("ferry.so", &["-shared", "-fPIC"][..]),
     ] {
         let Some(program) = built(name, flags) else { return };
-        check(&read(&program), name);
+        let providers = read(&program);
+        check(&providers, name);
+        // Each event has a place, in memory that is writable, and says of it what its description says.
+        let (places, events) = (read_places(&program), &providers[0].events);
+        assert_eq!(places.len(), events.len(), "{name}: {places:?}");
+        for event in events {
+            let is_its = |place: &&Place| place.name == event.name && place.signature == event.signature;
+            let its: Vec<&Place> = places.iter().filter(is_its).collect();
+            assert_eq!((its.len(), its[0].provider.as_str()), (1, "ferry"), "{name}: {}", event.name);
+        }
     }
+}
+
+#[test]
+fn a_program_without_descriptions_has_places_and_no_events() {
+    let Some(program) = built("dynamic", &["-DDYNAMIC"]) else { return };
+    assert_eq!((read(&program), read_places(&program).len()), (Vec::new(), 4));
 }
 
 #[test]

@@ -171,6 +171,7 @@ fn place(argument: &FoundArgument) -> String {
         Ok(ArgumentPlace::Constant(value)) => format!("constant {value}"),
         Ok(ArgumentPlace::Register { number, bits, .. }) => format!("{bits} bits of {}", register(*number)),
         Ok(ArgumentPlace::Vector(number)) => vector(*number),
+        Ok(ArgumentPlace::Slot(_)) => format!("handed over as {}", argument.text),
         Ok(ArgumentPlace::Memory { base, index, displacement, .. }) => {
             let base = base.map(|number| register(number).to_owned());
             let index = index.map(|(number, scale)| format!("{} * {scale}", register(number)));

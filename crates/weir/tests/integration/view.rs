@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::Value;
-use testkit::{Daemon, paths, skip, target, wait};
+use testkit::{Daemon, lttng, paths, skip, target, wait};
 
 fn weir(args: &[&str], place: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).arg("view").args(args).arg(place).output().unwrap()
@@ -29,64 +29,34 @@ fn assert_same(ours: &[u8], theirs: &[u8], what: &str) {
     assert_eq!((our_lines.len(), ours == theirs), (their_lines.len(), true), "{what}");
 }
 
-/// LTTng with a session daemon, or what is missing.
+/// LTTng, and a program with fields of every kind.
 struct Lttng {
+    tools: lttng::Lttng,
     program: PathBuf,
-    home: PathBuf,
-    daemon: Option<Daemon>,
 }
 
 impl Lttng {
     fn set_up() -> Result<Lttng, String> {
-        for program in ["lttng", "lttng-sessiond", "babeltrace2"] {
-            if Command::new(program).arg("--version").output().is_err() {
-                return Err(format!("no {program}"));
-            }
-        }
-        let folder = paths::target().join("testkit/view");
-        std::fs::create_dir_all(&folder).unwrap();
-        let program = folder.join(format!("fields-{}", std::process::id()));
-        let mut compile = Command::new("gcc");
-        compile.args(["-O1", "-I.", "fields.c", "-o"]).arg(&program).args([
-            "-llttng-ust",
-            "-ldl",
-            "-lpthread",
-        ]);
-        let output = compile.current_dir(paths::root().join("tests/lttng")).output().unwrap();
-        if !output.status.success() {
-            return Err(format!("no liblttng-ust-dev: {}", String::from_utf8_lossy(&output.stderr)));
-        }
-        let home = folder.join(format!("home-{}", std::process::id()));
-        std::fs::create_dir_all(&home).unwrap();
-        let mut lttng = Lttng { program, home, daemon: None };
-        if !lttng.lttng(&["list"]).status.success() {
-            let mut daemon = Command::new("lttng-sessiond");
-            daemon.args(["--no-kernel", "--quiet"]).env("LTTNG_HOME", &lttng.home);
-            lttng.daemon = Some(Daemon::spawn(daemon).unwrap());
-            let answers = |lttng: &Lttng| lttng.lttng(&["list"]).status.success();
-            if !wait::until(Duration::from_secs(60), || answers(&lttng)) {
-                return Err("lttng-sessiond does not answer".to_owned());
-            }
-        }
-        Ok(lttng)
-    }
-
-    /// Does not start a daemon of its own, which would outlive the test.
-    fn lttng(&self, args: &[&str]) -> Output {
-        Command::new("lttng").arg("--no-sessiond").args(args).env("LTTNG_HOME", &self.home).output().unwrap()
+        let tools = lttng::Lttng::set_up("view")?;
+        let program = tools.home().join("fields");
+        lttng::compile(&["fields.c"], &program, &[])?;
+        Ok(Lttng { tools, program })
     }
 
     #[track_caller]
     fn must(&self, args: &[&str]) {
-        let output = self.lttng(args);
-        assert!(output.status.success(), "lttng {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        self.tools.must(args);
+    }
+
+    fn home(&self) -> &Path {
+        self.tools.home()
     }
 
     /// The trace of so many rounds of the program.
     fn record(&self, name: &str, channel: &[&str], contexts: &[&str], rounds: u32) -> PathBuf {
         let session = format!("weir-view-{name}-{}", std::process::id());
         let session = session.as_str();
-        let folder = self.home.join(name);
+        let folder = self.home().join(name);
         self.must(&["create", session, "-o", folder.to_str().unwrap()]);
         self.must(&[&["enable-channel", "-u", "-s", session], channel, &["c"]].concat());
         self.must(&["enable-event", "-u", "-s", session, "-c", "c", "weir_fields:*"]);
@@ -96,7 +66,7 @@ impl Lttng {
         self.must(&["start", session]);
         let mut program = Command::new(&self.program);
         // The program waits until the session's rules have come.
-        program.env("LTTNG_UST_REGISTER_TIMEOUT", "-1").env("LTTNG_HOME", &self.home);
+        program.env("LTTNG_UST_REGISTER_TIMEOUT", "-1").env("LTTNG_HOME", self.home());
         assert!(program.arg(rounds.to_string()).status().unwrap().success());
         self.must(&["destroy", session]);
         folder
@@ -115,15 +85,6 @@ impl Lttng {
             }
         }
         panic!("LTTng's count of what was lost went back in twenty traces");
-    }
-}
-
-impl Drop for Lttng {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.program);
-        if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.home);
-        }
     }
 }
 
@@ -183,10 +144,10 @@ fn traces_of_lttng_s_are_printed_as_babeltrace2_prints_them() {
 /// An event that is enabled while its session runs, and is followed: its description comes later than the trace.
 fn followed(lttng: &Lttng) {
     let session = format!("weir-view-followed-{}", std::process::id());
-    let (session, folder) = (session.as_str(), lttng.home.join("followed"));
+    let (session, folder) = (session.as_str(), lttng.home().join("followed"));
     let emit = || {
         let mut program = Command::new(&lttng.program);
-        program.env("LTTNG_UST_REGISTER_TIMEOUT", "-1").env("LTTNG_HOME", &lttng.home);
+        program.env("LTTNG_UST_REGISTER_TIMEOUT", "-1").env("LTTNG_HOME", lttng.home());
         assert!(program.arg("50").status().unwrap().success());
     };
     let of_event = |event: &str| ["enable-event", "-u", "-s", session, "-c", "c", event].map(str::to_owned);

@@ -48,7 +48,8 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic
 use crate::isa::x86_64::body::Body;
 use crate::isa::x86_64::cave;
 use crate::limits::{
-    FUNCTION_BYTES_MAX, HOLE_REACH, JUMP_BYTES, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX, WRITES_PER_SITE_MAX,
+    CALLED_BYTES, CALLED_LIST, FUNCTION_BYTES_MAX, HOLE_REACH, JUMP_BYTES, SHORT_JUMP_BYTES,
+    WINDOW_BYTES_MAX, WRITES_PER_SITE_MAX,
 };
 use crate::refusal::Refusal;
 
@@ -128,6 +129,40 @@ pub enum Shape {
         /// What stands there in the file.
         tail: Vec<u8>,
     },
+    /// No text is written: a program calls those who want an event by a list of its own ([`Called`]).
+    Called(Called),
+}
+
+/// A place that calls a list of functions where a word is not 0, as LTTng-UST's: that word, 4 bytes that nothing uses, and the
+/// address of the list. What is written leads to a list with one function more.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Called {
+    /// What stands there in the process.
+    pub old: [u8; CALLED_BYTES],
+    /// The list that it leads to: functions, and what each is given first.
+    pub others: Vec<(u64, u64)>,
+    /// Address of the function that is called in addition.
+    pub function: u64,
+    /// Words of 8 bytes that it hands over, at an address that is its second argument ([`ROW_SLOTS`]).
+    pub words: u8,
+}
+
+/// The register whose slot has the address of all of them: rsi.
+pub const ROW_REGISTER: u8 = 6;
+
+/// The slots of the context that a program at such a place finds the words in, one after the other: all but those of ip, sp and bp,
+/// and that of si, where the address of all of them is. Floating-point arguments have the last eight.
+pub const ROW_SLOTS: [u8; 25] =
+    [14, 12, 11, 9, 8, 10, 7, 6, 5, 3, 2, 1, 0, 15, 17, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28];
+
+impl Called {
+    /// What is written so that it leads to the list at `list`.
+    pub fn leading_to(list: u64) -> [u8; CALLED_BYTES] {
+        let mut bytes = [0; CALLED_BYTES];
+        bytes[0] = 1;
+        bytes[CALLED_LIST..].copy_from_slice(&list.to_le_bytes());
+        bytes
+    }
 }
 
 /// Five bytes that nothing reaches, within reach of a short jump.
@@ -178,6 +213,26 @@ pub struct Write {
 }
 
 impl Window {
+    /// Of a word at `address` before the list of those who are called; what stands there is the process's to say.
+    pub fn called(address: u64) -> Window {
+        Window {
+            address,
+            instructions: Vec::new(),
+            bytes: Vec::new(),
+            padding: Vec::new(),
+            shape: Shape::Called(Called::default()),
+            uprobe_unsafe: false,
+            inside: false,
+            room: None,
+            is_exit: false,
+        }
+    }
+
+    /// The same place, as it was found in a process.
+    pub fn with_called(self, called: Called) -> Window {
+        Window { shape: Shape::Called(called), ..self }
+    }
+
     /// The same place, where text has this jump now.
     pub fn of_jump(self, jump: [u8; JUMP_BYTES]) -> Window {
         let instruction = Decoder::with_ip(64, &jump, self.address, DecoderOptions::NONE).decode();
@@ -220,7 +275,7 @@ impl Window {
     pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
         let hole = match &self.shape {
             Shape::Short(hole) => hole.range(),
-            Shape::Near | Shape::Punned { .. } => 0..0,
+            Shape::Near | Shape::Punned { .. } | Shape::Called(_) => 0..0,
         };
         (self.address..self.address + self.patch_bytes() as u64).chain(hole)
     }
@@ -229,7 +284,7 @@ impl Window {
     pub fn borrowed(&self) -> impl Iterator<Item = u64> + '_ {
         let length = match &self.shape {
             Shape::Punned { tail } => tail.len() as u64,
-            Shape::Near | Shape::Short(_) => 0,
+            Shape::Near | Shape::Short(_) | Shape::Called(_) => 0,
         };
         self.end()..self.end() + length
     }
@@ -249,12 +304,13 @@ impl Window {
         self.instructions.last().is_some_and(is_movable_call)
     }
 
-    /// Everything at [`Window::address`] that must be as in the file: displaced instructions, and what the jump covers
-    /// or borrows behind them.
+    /// Everything at [`Window::address`] that must be as in the file, or as it was found in the process: displaced instructions, and
+    /// what the jump covers or borrows behind them; or what leads to the list.
     pub fn covered(&self) -> Vec<u8> {
         let tail: &[u8] = match &self.shape {
             Shape::Punned { tail } => tail,
             Shape::Near | Shape::Short(_) => &[],
+            Shape::Called(called) => &called.old,
         };
         [&self.bytes[..], &self.padding, tail].concat()
     }
@@ -265,6 +321,7 @@ impl Window {
             Shape::Near => JUMP_BYTES,
             Shape::Short(_) => SHORT_JUMP_BYTES,
             Shape::Punned { tail } => JUMP_BYTES - tail.len(),
+            Shape::Called(_) => CALLED_BYTES,
         }
     }
 
@@ -283,7 +340,7 @@ impl Window {
     /// Texts that are written for it: entries of the journal that it takes.
     pub fn write_count(&self) -> usize {
         match self.shape {
-            Shape::Near | Shape::Punned { .. } => 1,
+            Shape::Near | Shape::Punned { .. } | Shape::Called(_) => 1,
             Shape::Short(_) => WRITES_PER_SITE_MAX,
         }
     }
@@ -300,6 +357,7 @@ impl Window {
                 assert_eq!(jump[self.patch_bytes()..], tail[..], "an outpost stands where its jump leads");
                 vec![Write { address: at, old, new: jump[..self.patch_bytes()].to_vec() }]
             }
+            Shape::Called(_) => vec![Write { address: at, old, new: Called::leading_to(entry).to_vec() }],
             Shape::Short(hole) => {
                 let hole_at = hole.address.wrapping_add(bias);
                 let far = Write {
@@ -327,6 +385,7 @@ impl Window {
             }
             Shape::Short(_) => format!("short jump over {count}, through a hole"),
             Shape::Punned { .. } => format!("punned jump over {count}, through an outpost"),
+            Shape::Called(_) => "called by the tracepoint".into(),
             Shape::Near if is_pad => "jump over a pad".into(),
             Shape::Near if self.calls() => format!("jump over {count}, the last a call"),
             Shape::Near if !self.padding.is_empty() => format!("jump over {count} and padding"),
@@ -530,6 +589,24 @@ mod tests {
 
     fn refused(code: &str) -> Result<(usize, usize), String> {
         Err(code.into())
+    }
+
+    #[test]
+    fn a_place_that_calls_a_list_is_written_whole_and_displaces_nothing() {
+        let old = [7; CALLED_BYTES];
+        let called = Called { old, others: vec![(1, 2)], function: 3, words: 4 };
+        let window = Window::called(0x1018).with_called(called);
+        assert_eq!((window.instructions.len(), window.goes_on(), window.write_count()), (0, false, 1));
+        assert_eq!(window.written().count(), CALLED_BYTES);
+        let new = [1, 0, 0, 0, 0, 0, 0, 0, 0x40, 0x30, 0x20, 0x10, 0, 0, 0, 0];
+        let write = Write { address: 0x5018, old: old.to_vec(), new: new.to_vec() };
+        assert_eq!(window.writes(0x4000, 0x1020_3040), [write]);
+        // All slots are different ones, and none is of ip, sp, bp or the row's own address.
+        let mut slots = ROW_SLOTS.to_vec();
+        slots.sort_unstable();
+        slots.dedup();
+        assert_eq!(slots.len(), ROW_SLOTS.len());
+        assert!([4, 13, 16, 19].iter().all(|kept| !slots.contains(kept)));
     }
 
     #[test]

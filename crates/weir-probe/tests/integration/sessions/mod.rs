@@ -132,6 +132,7 @@ fn arm_planned(
             binary,
             function,
             window,
+            called: None,
             semaphore: None,
             programs: programs.to_vec(),
             returns: Some(returns.clone()),

@@ -2,7 +2,7 @@
 
 use weir_ir::{
     ArgumentPlace, FoundArgument, FoundField, FoundFunction, FoundPlace, FoundPrototype, FoundStatic,
-    PlaceSpec, World, WorldError,
+    PlaceSpec, StaticKind, World, WorldError,
 };
 
 pub(crate) struct TableWorld;
@@ -75,6 +75,7 @@ impl World for TableWorld {
 
     fn static_probes(
         &self,
+        kind: Option<StaticKind>,
         binary: &str,
         provider: Option<&str>,
         pattern: &str,
@@ -86,7 +87,8 @@ impl World for TableWorld {
             } else {
                 place.name == pattern
             };
-            provider.is_none_or(|provider| place.provider == provider) && is_named
+            let is_kind = kind.is_none_or(|kind| kind == place.kind);
+            is_kind && provider.is_none_or(|provider| place.provider == provider) && is_named
         };
         let all = if binary == "./app" { static_probes() } else { Vec::new() };
         let found: Vec<FoundStatic> = all.into_iter().filter(fits).collect();
@@ -104,6 +106,7 @@ impl World for TableWorld {
             may_be_text: false,
             argument: FoundArgument { text: name.into(), bytes, signed, place, ..FoundArgument::register(0) },
             count: None,
+            is_hidden: false,
         };
         let register = |number, bits| Ok(ArgumentPlace::Register { number, shift: 0, bits });
         let of = |name: &str| {
@@ -161,8 +164,10 @@ fn static_probes() -> Vec<FoundStatic> {
         may_be_text: false,
         argument: argument.clone(),
         count: None,
+        is_hidden: false,
     };
     let place = |name: &str, address, semaphore, arguments: Vec<FoundArgument>| FoundStatic {
+        kind: StaticKind::Usdt,
         binary: "/opt/app".into(),
         provider: "prov".into(),
         name: name.into(),

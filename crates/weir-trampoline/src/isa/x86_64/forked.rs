@@ -57,9 +57,9 @@ const SAVED: [fn(&mut user_regs_struct) -> &mut u64; 10] = [
     |r| &mut r.eflags,
 ];
 
-/// What a trampoline does at a gate that is wiped, before it goes on unprobed.
-pub fn stub(out: &mut Emitter, placement: Placement, hit: u64) {
-    out.movabs_rcx(hit | (out.frame_bytes as u64) << FRAME_SHIFT);
+/// What a trampoline does at a gate that is wiped, before it goes on unprobed. `kept`: bytes of the stack above its frame.
+pub fn stub(out: &mut Emitter, placement: Placement, kept: i32) {
+    out.movabs_rcx(placement.hit | ((out.frame_bytes + kept) as u64) << FRAME_SHIFT);
     out.call(placement.forked);
 }
 

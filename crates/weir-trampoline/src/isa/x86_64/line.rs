@@ -25,7 +25,7 @@
 //! as if it came back to this code.
 
 use weir_plan::Refusal;
-use weir_plan::window::Window;
+use weir_plan::window::{Shape, Window};
 
 use crate::isa::x86_64::emitter::{Emitter, RCX, RSP};
 use crate::isa::x86_64::trampoline::{Call, Placement, go_on};
@@ -46,7 +46,13 @@ pub(crate) fn is_possible(window: &Window, calls: &[Call]) -> bool {
         call.context_reads == 0 && !call.reads_cookie && !call.uses_session && !call.walks_stack;
     // Below the stack pointer of a function's entry nothing is live. What changes no flag calls no helper, which might want the
     // stack at a multiple of 16.
-    !window.inside && call.when == When::Entry && asks_nothing && !call.clobbers_flags && !call.may_misalign
+    let is_called = matches!(window.shape, Shape::Called(_));
+    !window.inside
+        && !is_called
+        && call.when == When::Entry
+        && asks_nothing
+        && !call.clobbers_flags
+        && !call.may_misalign
 }
 
 /// The line at `placement` that else goes to `trampoline`; none if it is too long.

@@ -131,7 +131,7 @@ fn generate_with(
     let frame_bytes = FRAME_BYTES + kept.bytes;
     let mut out = Emitter::new(placement.at, frame_bytes);
     let mut places = Vec::new();
-    let WaysOut { metered, wiped, way_out } = ways_out(&mut out, window, placement, waits);
+    let WaysOut { metered, wiped, way_out } = ways_out(&mut out, placement, 0, waits);
     out.restore(RCX);
     out.move_stack(frame_bytes);
     let function = placement.at + out.code.len() as u64;
@@ -534,7 +534,8 @@ mod tests {
         let window = plan(code, &body::read(0x1000, &bytes)).unwrap();
         let metering = Metering { lease: 0x1234_5678_92c0, meter: 0x1234_5678_a000, routines: AT + 0x18000 };
         let (bias, gate) = (0x7f00_0000_0000, AT + 0x20000);
-        let placement = Placement { at: AT, bias, gate, metering, forked: AT + 0x19000, function: AT };
+        let placement =
+            Placement { at: AT, bias, gate, metering, forked: AT + 0x19000, hit: AT, function: AT };
         let through = Through {
             trampolines: AT..AT + 0x20000,
             tail_depth: 0x1234_5678_9abc,

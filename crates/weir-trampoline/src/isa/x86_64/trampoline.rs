@@ -38,12 +38,13 @@
 
 use iced_x86::Instruction;
 use weir_plan::Refusal;
-use weir_plan::window::Window;
+use weir_plan::window::{Shape, Window};
 use weir_rt::executable::{
     FRAME_COOKIE, FRAME_FLOATS, FRAME_IS_ENTRY, FRAME_IS_RETURN, FRAME_SESSION_COOKIE, Frame,
 };
 
 use crate::isa::x86_64::alignment;
+use crate::isa::x86_64::called;
 use crate::isa::x86_64::emitter::{Emitter, RAX, RCX, RSP, SLOTS};
 use crate::isa::x86_64::forked;
 use crate::isa::x86_64::meter::Metering;
@@ -122,6 +123,8 @@ pub struct Placement {
     pub metering: Metering,
     /// Address of the routine for hits of forked children ([`forked`]).
     pub forked: u64,
+    /// Where such a hit begins again.
+    pub hit: u64,
     /// Address of the function's first byte, the `ip` of its context.
     pub function: u64,
 }
@@ -135,12 +138,12 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
     let (mut out, mut places) = (Emitter::new(placement.at, frame_bytes), Vec::new());
     // A child can begin a hit again where nothing of the function has run yet. Few windows are so long that there is no room for it.
     let waits = window.parts().0.is_empty();
-    let begun = begin(&mut out, window, placement, &mut places, waits)?;
+    let begun = begin(&mut out, window, placement, calls, &mut places, waits)?;
     let Begun { metered, way_out, entry } = match begun {
         Some(begun) => begun,
         None => {
             (out, places) = (Emitter::new(placement.at, frame_bytes), Vec::new());
-            let begun = begin(&mut out, window, placement, &mut places, false)?;
+            let begun = begin(&mut out, window, placement, calls, &mut places, false)?;
             begun.expect("the way out is short: a window has at most 19 bytes")
         }
     };
@@ -150,11 +153,11 @@ pub fn generate(window: &Window, placement: Placement, calls: &[Call]) -> Result
         (false, false) => At::Entry,
     };
     let metering = placement.metering;
-    run(&mut out, placement, calls, at);
-    leave(&mut out, window, placement, &mut places)?;
+    run(&mut out, window, placement, calls, at);
+    leave(&mut out, window, placement, calls, &mut places)?;
     out.land_near(metered);
     let not = metering.begin(&mut out);
-    run(&mut out, placement, calls, at);
+    run(&mut out, window, placement, calls, at);
     metering.finish(&mut out);
     out.land_near(not);
     out.jump(placement.at + way_out as u64);
@@ -176,13 +179,19 @@ fn begin(
     out: &mut Emitter,
     window: &Window,
     placement: Placement,
+    calls: &[Call],
     places: &mut Vec<(u32, u64)>,
     waits: bool,
 ) -> Result<Option<Begun>, Refusal> {
-    let WaysOut { metered, wiped, way_out } = ways_out(out, window, placement, waits);
-    leave(out, window, placement, places)?;
+    let kept =
+        if matches!(window.shape, Shape::Called(_)) { 8 * called::kept_words(changed(calls)) } else { 0 };
+    let WaysOut { metered, wiped, way_out } = ways_out(out, placement, kept, waits);
+    leave(out, window, placement, calls, places)?;
     let entry = out.code.len() as u32;
     displaced(out, window.parts().0, placement, places)?;
+    if matches!(window.shape, Shape::Called(_)) {
+        called::keep(out, changed(calls));
+    }
     out.move_stack(-out.frame_bytes);
     let is_near = pass_gate(out, placement.gate, wiped);
     Ok(is_near.then_some(Begun { metered, way_out, entry }))
@@ -199,12 +208,13 @@ pub struct WaysOut {
     pub way_out: usize,
 }
 
-/// What stands before the way out, at the beginning of a trampoline. `waits`: forked children have a way of their own.
-pub fn ways_out(out: &mut Emitter, window: &Window, placement: Placement, waits: bool) -> WaysOut {
+/// What stands before the way out, at the beginning of a trampoline. `kept`: bytes of the stack above the frame; `waits`: forked children
+/// have a way of their own.
+pub fn ways_out(out: &mut Emitter, placement: Placement, kept: i32, waits: bool) -> WaysOut {
     let (gone, metered) = placement.metering.off(out);
     let wiped = out.code.len();
     if waits {
-        forked::stub(out, placement, window.address.wrapping_add(placement.bias));
+        forked::stub(out, placement, kept);
     }
     assert!(out.land(gone), "a few instructions are no far way");
     WaysOut { metered, wiped, way_out: out.code.len() }
@@ -220,11 +230,19 @@ pub fn pass_gate(out: &mut Emitter, gate: u64, wiped: usize) -> bool {
 }
 
 /// Saves, calls the programs, restores all but rcx.
-fn run(out: &mut Emitter, placement: Placement, calls: &[Call], at: At) {
-    let needs = Needs::of(calls);
-    needs.save(out);
+fn run(out: &mut Emitter, window: &Window, placement: Placement, calls: &[Call], at: At) {
+    let mut needs = Needs::of(calls);
     let sp = out.frame_bytes;
+    if let Shape::Called(called) = &window.shape {
+        needs = needs.of_function();
+        called::fields(out, called, &|slot| needs.is_read(slot));
+    } else {
+        needs.save(out);
+    }
     match at {
+        _ if matches!(window.shape, Shape::Called(_)) => {
+            stack_pointer(out, &needs, sp + 8 * called::kept_words(changed(calls)));
+        }
         At::Entry | At::Inside => constants(out, &needs, Some((placement.function, sp))),
         At::Return => {
             constants(out, &needs, None);
@@ -241,6 +259,11 @@ fn run(out: &mut Emitter, placement: Placement, calls: &[Call], at: At) {
         out.call(call.address);
     }
     needs.restore(out);
+}
+
+/// Registers that one of the programs changes.
+fn changed(calls: &[Call]) -> u16 {
+    calls.iter().fold(0, |changed, call| changed | call.clobbers)
 }
 
 /// What programs that are called one after the other read and change.
@@ -263,6 +286,12 @@ impl Needs {
             needs.flags |= call.clobbers_flags || call.may_misalign;
             needs.misaligns |= call.may_misalign;
         }
+        if needs.flags { needs.with_flags() } else { needs }
+    }
+
+    /// The same where nothing but the alignment check is to be as it was.
+    fn of_function(self) -> Needs {
+        let needs = Needs { changed: 0, flags: self.misaligns, ..self };
         if needs.flags { needs.with_flags() } else { needs }
     }
 
@@ -404,10 +433,14 @@ fn leave(
     out: &mut Emitter,
     window: &Window,
     placement: Placement,
+    calls: &[Call],
     places: &mut Vec<(u32, u64)>,
 ) -> Result<(), Refusal> {
     out.restore(RCX);
     out.move_stack(out.frame_bytes);
+    if matches!(window.shape, Shape::Called(_)) {
+        called::give_back(out, changed(calls));
+    }
     go_on(out, window, placement, places)
 }
 
@@ -434,6 +467,10 @@ pub fn go_on(
     placement: Placement,
     places: &mut Vec<(u32, u64)>,
 ) -> Result<(), Refusal> {
+    if matches!(window.shape, Shape::Called(_)) {
+        out.bytes(&called::RETURN);
+        return Ok(());
+    }
     displaced(out, window.parts().1, placement, places)?;
     if window.goes_on() {
         let end = window.end() + placement.bias;
@@ -457,6 +494,7 @@ pub mod tests {
         gate: 0x7f00_0020_0000,
         metering: Metering { lease: 0x1234_5678_92c0, meter: 0x1234_5678_a000, routines: 0x7f00_0010_8000 },
         forked: 0x7f00_0010_9000,
+        hit: 0x7f00_0000_1000,
         function: 0x7f00_0000_1000,
     };
 

@@ -229,7 +229,7 @@ mod tests {
         let window = plan(FunctionCode::at_entry(0x1000, &bytes, &[]), &body::read(0x1000, &bytes)).unwrap();
         let metering = Metering { lease: 0, meter: 0, routines: AT };
         let (bias, function) = (0x7f00_0000_0000, 0x7f00_0000_1000);
-        let placement = Placement { at: AT, bias, gate: 0, metering, forked: AT, function };
+        let placement = Placement { at: AT, bias, gate: 0, metering, forked: AT, hit: AT, function };
         let pass = pass(&window, placement).unwrap();
         assert_eq!(pass.places, [(0, 0x7f00_0000_1000), (7, 0x7f00_0000_1007)]);
         assert_eq!(pass.code.len(), 12);

@@ -1,0 +1,56 @@
+//! Places that call a list of functions ([`weir_plan::window::Called`]), as a process has them: a word, and the address of the list.
+//!
+//! In: a target, and an address. Out: what stands there. All of it may be anything.
+
+use weir_plan::Refusal;
+use weir_plan::limits::{CALLED_BYTES, CALLED_LIST, CALLED_OTHERS_MAX};
+use weir_plan::window::Called;
+use weir_symbols::VirtAddr;
+use weir_symbols::maps::Mapping;
+
+use crate::process::memory::Memory;
+use crate::process::target::Target;
+
+/// What stands at `address`, where `function`, which hands so many words over, is to be called in addition.
+pub(crate) fn look(target: &Target, address: u64, function: u64, words: u8) -> Result<Called, Refusal> {
+    let unreadable = || Refusal::NotCalled { address };
+    if !may_stand(&target.mappings, address) {
+        return Err(unreadable());
+    }
+    let mut old = [0; CALLED_BYTES];
+    target.memory.read(address, &mut old).map_err(|_| unreadable())?;
+    let others = others(&target.memory, list(&old)).ok_or_else(unreadable)?;
+    Ok(Called { old, others, function, words })
+}
+
+/// The list at an address: none has none.
+fn others(memory: &Memory, list: u64) -> Option<Vec<(u64, u64)>> {
+    let mut others = Vec::new();
+    if list == 0 {
+        return Some(others);
+    }
+    for at in (list..).step_by(16).take(CALLED_OTHERS_MAX + 1) {
+        let (function, data) = (memory.read_u64(at).ok()?, memory.read_u64(at.checked_add(8)?).ok()?);
+        if function == 0 {
+            return Some(others);
+        }
+        others.push((function, data));
+    }
+    None
+}
+
+/// The list that the bytes of a place lead to.
+pub(crate) fn list(bytes: &[u8]) -> u64 {
+    let list = bytes.get(CALLED_LIST..CALLED_BYTES).and_then(|list| list.try_into().ok());
+    list.map_or(0, u64::from_le_bytes)
+}
+
+/// Whether such a place may stand at `address`: in private memory that the program writes.
+pub(crate) fn may_stand(mappings: &[Mapping], address: u64) -> bool {
+    let last = address.checked_add(CALLED_BYTES as u64 - 1);
+    let holds = |mapping: &&Mapping| mapping.contains(VirtAddr(address));
+    let mapping = mappings.iter().find(holds);
+    mapping.zip(last).is_some_and(|(mapping, last)| {
+        mapping.contains(VirtAddr(last)) && mapping.read && mapping.write && !mapping.shared
+    })
+}
