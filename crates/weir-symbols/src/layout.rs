@@ -379,6 +379,8 @@ impl Dynamic {
 }
 
 const PROBE_NOTES: &[u8] = b".note.stapsdt";
+/// Lists the places that emit events of LTTng-UST.
+const LTTNG_PLACES: &[u8] = b"lttng_ust_tracepoints_ptrs";
 
 const DF_TEXTREL: u64 = 4;
 const DF_1_PIE: u64 = 0x0800_0000;
@@ -527,13 +529,13 @@ pub(crate) fn program_kind<'a>(file: impl ReadRef<'a>) -> Option<ProgramKind> {
     Some(ProgramKind { has_interpreter, is_go })
 }
 
-/// Whether the file has notes of static probes. Reads only headers and section names.
+/// Whether the file has notes of static probes, or places of LTTng-UST's. Reads only headers and section names.
 pub(crate) fn has_static_probes<'a>(file: impl ReadRef<'a>) -> bool {
     let Ok(header) = elf::FileHeader64::<Le>::parse(file) else { return false };
     header.sections(Le, file).is_ok_and(|sections| {
-        sections
-            .iter()
-            .any(|section| sections.section_name(Le, section).is_ok_and(|name| name == PROBE_NOTES))
+        sections.iter().any(|section| {
+            sections.section_name(Le, section).is_ok_and(|name| name == PROBE_NOTES || name == LTTNG_PLACES)
+        })
     })
 }
 

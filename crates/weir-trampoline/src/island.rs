@@ -488,7 +488,7 @@ pub fn generate_image(
         if let Some(called) = called_by(&sites[site]) {
             align(&mut bytes, 16);
             let at = place.address + bytes.len() as u64;
-            bytes.extend(called::data(at, called, address));
+            bytes.extend(called::data(at, sites[site].patch_address(), called, address));
             address = at + called::LIST_OFFSET;
         }
         described.extend(trampoline.frames);

@@ -9,6 +9,7 @@
 //!             (emitter: the instructions that these consist of; program: which programs, when; meter: counted, timed,
 //!             one of so many; alignment: without the alignment check; line: the short way to a program that only counts;
 //!             forked: hits of forked children that are not probed yet)
+//! called                                            what leads from a place of LTTng-UST's to a trampoline
 //! announce, filter, unmap                           programs that are weir's own: at the dynamic linker's r_brk, where system
 //!                                                   call filters are installed, and around calls that take memory away
 //! unwind ───▶ island, outpost                       all sites: images within reach of them, and of jumps that are punned
@@ -24,7 +25,7 @@ pub mod outpost;
 pub mod program;
 
 pub use crate::isa::native::{
-    announce, filter, forked, meter, relocate, replace, through, trampoline, unmap, unwind,
+    announce, called, filter, forked, meter, relocate, replace, through, trampoline, unmap, unwind,
 };
 
 /// What is generated cannot be linked to the routines of weir's that it calls.

@@ -237,7 +237,7 @@ impl Binaries {
     /// started yet its program and the libraries that this needs.
     fn static_probes_of_all(&self, asked: &Asked<'_>) -> Result<Vec<FoundStatic>, WorldError> {
         let Asked { kind, provider, wanted, .. } = *asked;
-        let called = kind.map_or("static", StaticKind::name);
+        let called = kind.unwrap_or(StaticKind::Usdt).name();
         let paths = if self.pid.is_some() { self.mapped_paths() } else { self.needed_paths() };
         if paths.is_empty() {
             let message =
@@ -360,7 +360,7 @@ fn what(kind: Option<StaticKind>) -> &'static str {
     match kind {
         Some(StaticKind::Usdt) => "static probe (USDT)",
         Some(StaticKind::Lttng) => "event of LTTng-UST",
-        None => "static probe (USDT) and no event of LTTng-UST",
+        None => "static probe (USDT) or event of LTTng-UST",
     }
 }
 

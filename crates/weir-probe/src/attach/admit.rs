@@ -13,7 +13,7 @@ use weir_plan::plan_functions;
 use weir_plan::returns::Returns;
 use weir_plan::window::{Shape, Window};
 use weir_rt::Executable;
-use weir_symbols::{Binary, VirtAddr};
+use weir_symbols::{Binary, LinkAddr, VirtAddr};
 use weir_trampoline::island::PlannedSite;
 use weir_trampoline::program::{Attach, When};
 use weir_trampoline::trampoline::{FRAME_BYTES, RED_ZONE_BYTES};
@@ -107,6 +107,24 @@ impl<'a> Ground<'a> {
         }
     }
 
+    /// Refuses a function whose text is not as in its file.
+    fn as_in_file(&mut self, binary: &Binary, start: u64, size: usize) -> Result<(), Refusal> {
+        let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
+        let bias = self.bias(binary).ok_or_else(not_mapped)?;
+        let in_file = binary.bytes(LinkAddr(start), size).ok_or(Refusal::SizeUnknown)?;
+        let address = VirtAddr(start.wrapping_add(bias));
+        if self.target.mapping_at(address).is_some_and(|mapping| mapping.shared) {
+            return Err(Refusal::SharedText);
+        }
+        let patches = self.patches;
+        let in_memory = self.text(address.0, in_file.len()).ok_or_else(not_mapped)?;
+        if in_file != in_memory && in_file != without_patches(patches, address.0, in_memory) {
+            let offset = in_file.iter().zip(in_memory).position(|(file, memory)| file != memory);
+            return Err(Refusal::TextDiffers { offset: offset.unwrap_or(0) as u64 });
+        }
+        Ok(())
+    }
+
     /// What the target has at `address`, read together with what lies behind: functions are asked for in their order.
     fn text(&mut self, address: u64, length: usize) -> Option<&[u8]> {
         const TOGETHER: usize = 16 << 10;
@@ -126,6 +144,9 @@ impl<'a> Ground<'a> {
     }
 }
 
+/// Of a file: its headers, and the notes behind them.
+const HEAD_BYTES: u64 = 1024;
+
 /// A site of this process: where its binary is mapped, with the same text; and why its returns are not caught, where
 /// a program wants that. `unwinders`: why they would not find their way through one.
 pub(crate) fn plan_in_target(
@@ -143,25 +164,22 @@ pub(crate) fn plan_in_target(
     let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
     let bias = ground.bias(binary).ok_or_else(not_mapped)?;
     if let Some(CalledFunction { binary: described, function, words }) = site.called {
+        let bounds = described.function_bounds(function).ok_or(Refusal::SizeUnknown)?;
+        let size = (bounds.end.0 - bounds.start.0) as usize;
+        ground.as_in_file(described, bounds.start.0, size)?;
+        // Of data nothing can be compared: but of the headers, and what names the build.
+        let head = binary.segments().iter().find(|segment| !segment.writable && segment.file_bytes > 0);
+        let head = head.ok_or(Refusal::SizeUnknown)?;
+        ground.as_in_file(binary, head.address.0, head.file_bytes.min(HEAD_BYTES) as usize)?;
         let absent = || Refusal::NotMapped { binary: described.path().display().to_string() };
         let function = function.0.wrapping_add(ground.bias(described).ok_or_else(absent)?);
-        let called = lists::look(ground.target, window.address.wrapping_add(bias), function, words)?;
+        let called = lists::look(ground.target, window.address.wrapping_add(bias), (function, words))?;
         let (window, function) = (window.with_called(called), function.wrapping_sub(bias));
         let (programs, returns, hook, number) = (chosen.programs, None, None, 0);
         return Ok((PlannedSite { window, bias, function, programs, returns, hook, number }, chosen.refused));
     }
     let function = site.function;
-    let in_file = binary.bytes(function.address, function.size as usize).ok_or(Refusal::SizeUnknown)?;
-    let address = VirtAddr(function.address.0.wrapping_add(bias));
-    if target.mapping_at(address).is_some_and(|mapping| mapping.shared) {
-        return Err(Refusal::SharedText);
-    }
-    let patches = ground.patches;
-    let in_memory = ground.text(address.0, in_file.len()).ok_or_else(not_mapped)?;
-    if in_file != in_memory && in_file != without_patches(patches, address.0, in_memory) {
-        let offset = in_file.iter().zip(in_memory).position(|(file, memory)| file != memory);
-        return Err(Refusal::TextDiffers { offset: offset.unwrap_or(0) as u64 });
-    }
+    ground.as_in_file(binary, function.address.0, function.size as usize)?;
     if window.calls() && ground.has_shadow_stack {
         return Err(Refusal::ShadowStack);
     }

@@ -20,10 +20,10 @@ use weir_plan::{Place, Refusal, exits, plan_sites};
 use weir_rt::Executable;
 use weir_rt::segment::Announcements;
 use weir_symbols::maps::Mapping;
-use weir_symbols::{Binary, Function};
+use weir_symbols::{Binary, Function, VirtAddr};
 use weir_trampoline::announce;
 
-use crate::attach::lists::{list, look};
+use crate::attach::lists::{list, look_again};
 use crate::attach::own::OwnHook;
 use crate::attach::request::{Attach, SiteRequest, When};
 use crate::attach::state::Attachment;
@@ -79,11 +79,16 @@ impl Attachment {
         for (at, site) in self.consumers.sites.iter_mut().enumerate() {
             let address = site.planned.patch_address();
             let Shape::Called(called) = &site.planned.window.shape else { continue };
-            if !lost.contains(&address) {
+            let patch = self.undo.patches.iter().find(|patch| patch.address == address);
+            let file = patch.and_then(|patch| Some(patch.file.as_ref()?.identity));
+            let now = self.target.mapping_at(VirtAddr(address)).map(Mapping::identity);
+            if !lost.contains(&address) || file != now {
                 continue;
             }
             // What cannot be read is gone with its file, which is seen elsewhere.
-            let Ok(called) = look(&self.target, address, called.function, called.words) else { continue };
+            let Some(called) = look_again(&self.target, address, (called.function, called.words)) else {
+                continue;
+            };
             for patch in self.undo.patches.iter_mut().filter(|patch| patch.address == address) {
                 patch.old = called.old.to_vec();
             }

@@ -484,7 +484,10 @@ impl Attachment {
             Shape::Called(called) if site.is_lost => called.old.to_vec(),
             _ => leading_to(site.entry),
         };
-        Turn { address, now, new: leading_to(entry), lever }
+        let is_called = matches!(site.planned.window.shape, Shape::Called(_));
+        let patch = self.undo.patches.iter().find(|patch| is_called && patch.address == address);
+        let file = patch.and_then(|patch| Some(patch.file.as_ref()?.identity));
+        Turn { address, now, new: leading_to(entry), lever, file }
     }
 
     /// Writes `turns`, with their journal entries where they change text.

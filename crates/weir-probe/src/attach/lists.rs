@@ -11,17 +11,26 @@ use weir_symbols::maps::Mapping;
 use crate::process::memory::Memory;
 use crate::process::target::Target;
 
-/// What stands at `address`, where `function`, which hands so many words over, is to be called in addition.
-pub(crate) fn look(target: &Target, address: u64, function: u64, words: u8) -> Result<Called, Refusal> {
-    let unreadable = || Refusal::NotCalled { address };
-    if !may_stand(&target.mappings, address) {
-        return Err(unreadable());
-    }
-    let mut old = [0; CALLED_BYTES];
-    target.memory.read(address, &mut old).map_err(|_| unreadable())?;
-    let others = others(&target.memory, list(&old)).ok_or_else(unreadable)?;
-    Ok(Called { old, others, function, words })
+/// What stands at `address`, where a function, which hands so many words over, is to be called in addition.
+pub(crate) fn look(target: &Target, address: u64, function: (u64, u8)) -> Result<Called, Refusal> {
+    let mut size = [0; 4];
+    let is_whole = target.memory.read(address.wrapping_sub(SIZE_BEFORE), &mut size).is_ok()
+        && SIZES.contains(&u32::from_le_bytes(size));
+    let called = may_stand(&target.mappings, address).then(|| look_again(target, address, function));
+    called.flatten().filter(|_| is_whole).ok_or(Refusal::NotCalled { address })
 }
+
+/// The same of a place that was looked at before.
+pub(crate) fn look_again(target: &Target, address: u64, (function, words): (u64, u8)) -> Option<Called> {
+    let mut old = [0; CALLED_BYTES];
+    target.memory.read(address, &mut old).ok()?;
+    let others = others(&target.memory, list(&old))?;
+    Some(Called { old, others, function, words })
+}
+
+/// The size of the structure that a place is in, so far before it. (Pointers of it are not relocated yet in a program that begins.)
+const SIZE_BEFORE: u64 = 24;
+const SIZES: std::ops::RangeInclusive<u32> = 56..=4096;
 
 /// The list at an address: none has none.
 fn others(memory: &Memory, list: u64) -> Option<Vec<(u64, u64)>> {

@@ -180,6 +180,8 @@ pub(crate) struct Turn {
     pub(crate) now: Vec<u8>,
     pub(crate) new: Vec<u8>,
     pub(crate) lever: Lever,
+    /// Of data, which may be the same by chance in what comes where it was: the file that it is of.
+    pub(crate) file: Option<FileIdentity>,
 }
 
 /// Where such a jump is written.
@@ -203,6 +205,12 @@ pub(crate) fn turn(
     while !left.is_empty() {
         let stopped = target.stop()?;
         stopped.in_time()?;
+        if turns.iter().any(|turn| turn.file.is_some()) {
+            target.refresh()?;
+            left.retain(|&turn| {
+                turns[turn].file.is_none() || file_at(target, turns[turn].address) == turns[turn].file
+            });
+        }
         let start = Instant::now();
         while let Some(&last) = left.last()
             && start.elapsed() < target.allowance.slice()

@@ -20,6 +20,7 @@ use weir_rt::foreign::Corrupt;
 use weir_rt::segment::{JournalEntry, JournalState, Reads};
 use weir_symbols::maps::Mapping;
 use weir_symbols::regular;
+use weir_trampoline::called::{self, Led};
 use weir_trampoline::unwind::hook;
 
 use crate::attach::counters;
@@ -114,36 +115,35 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
             }
         }
     }
-    undo.patches.extend(lists(target, &journals, &islands_of_weir));
+    undo.patches.extend(lists(target, &islands_of_weir));
     for journal in &journals {
         undo.counters.extend(counters::raised(journal, &target.memory, &target.mappings, &patched));
     }
     undo.run(target).map(|report| Report { other_version, ..report })
 }
 
-/// What leads to lists of those who are called in `islands`. The journals say where that may be, and what was there before: of
-/// data the file does not say it.
-fn lists<'a>(
-    target: &'a Target,
-    journals: &'a [Vec<JournalEntry>],
-    islands: &'a Ranges,
-) -> impl Iterator<Item = Patch> + 'a {
-    let entries = journals.iter().flatten().filter(|entry| !entry.is_counter && entry.len == CALLED_BYTES);
-    let mut seen = HashSet::new();
-    entries.filter_map(move |entry| {
-        let mut new = vec![0; CALLED_BYTES];
-        let stands = lists::may_stand(&target.mappings, entry.address)
-            && target.memory.read(entry.address, &mut new).is_ok()
-            && islands.contains(lists::list(&new))
-            && lists::list(&new) == lists::list(&entry.new)
-            && !islands.contains(lists::list(&entry.old));
-        let write = Write { address: entry.address, old: entry.old.clone(), new };
-        (stands && seen.insert(entry.address)).then(|| Patch {
-            is_called: true,
-            is_probe: !entry.is_own,
-            ..Patch::of(&write, None)
-        })
-    })
+/// Places that lead to lists of those who are called in `islands`. The islands say which, and what was there before: of data neither
+/// the file nor, in a forked child, its parent's journal does.
+fn lists(target: &Target, islands: &Ranges) -> Vec<Patch> {
+    let mut patches = Vec::new();
+    for island in self::islands(&target.mappings) {
+        let mut code = vec![0; usize::try_from(island.code.end - island.code.start).unwrap_or(0)];
+        if target.memory.read(island.code.start, &mut code).is_err() {
+            continue;
+        }
+        for Led { place, list, old } in called::places(&code, island.code.start) {
+            let mut new = vec![0; CALLED_BYTES];
+            let stands = lists::may_stand(&target.mappings, place)
+                && target.memory.read(place, &mut new).is_ok()
+                && lists::list(&new) == list
+                && !islands.contains(lists::list(&old));
+            if stands {
+                let write = Write { address: place, old: old.to_vec(), new };
+                patches.push(Patch { is_called: true, ..Patch::of(&write, None) });
+            }
+        }
+    }
+    patches
 }
 
 /// Where jumps stand that weir needs itself, as far as the journals say.

@@ -2,7 +2,7 @@
 
 pub(crate) mod alignment;
 pub mod announce;
-pub(crate) mod called;
+pub mod called;
 pub(crate) mod emitter;
 pub mod filter;
 pub mod forked;

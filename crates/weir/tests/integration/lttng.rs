@@ -282,6 +282,13 @@ fn children_and_libraries_lose_no_event() {
         let said = harbour.recorded(name, &args);
         assert!(said.contains("1200 events recorded"), "{name}: {said}");
     }
+    // By its provider alone, of a folder that the loader looks in.
+    let mut command = harbour.command(
+        env!("CARGO_BIN_EXE_weir"),
+        &["record", "-o", "found", "-e", "ferry:*", "--", "./harbour", "./work.so", "1"],
+    );
+    let found = command.env("LD_LIBRARY_PATH", &harbour.0).output().unwrap();
+    assert!(err(&found).contains("40 events recorded"), "{}", err(&found));
     for (name, args) in [("stays", &["./work.so", "3"][..]), ("goes", &["./work.so", "3", "x"][..])] {
         let args = [&["-e", "lttng:./work.so:ferry:*", "--", "./harbour"], args].concat();
         let said = harbour.recorded(name, &args);

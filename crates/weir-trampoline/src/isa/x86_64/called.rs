@@ -4,8 +4,9 @@
 //! an address, which nothing but that function reads.
 //!
 //! ```text
-//! +0        struct lttng_ust_event_common: an event that is enabled, of a notifier, whose filter is the trampoline
-//! +48       {function, data} of those who were there
+//! +0        a mark, the place, and what stood there before: for whoever finds this after a weir that is gone
+//! +32       struct lttng_ust_event_common: an event that is enabled, of a notifier, whose filter is the trampoline
+//! +80       {function, data} of those who were there
 //!           {function of the event, address of that struct}
 //!           {0, 0}
 //! ```
@@ -19,7 +20,7 @@
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, qword_ptr, rax, rcx, rdi};
-use weir_plan::limits::CALLED_LIST;
+use weir_plan::limits::{CALLED_BYTES, CALLED_LIST};
 use weir_plan::window::{Called, ROW_SLOTS};
 
 use weir_ebpf::pt_regs;
@@ -96,7 +97,7 @@ fn assemble_again(at: u64, place: u64) -> Result<Vec<u8>, IcedError> {
     a.mov(rax, qword_ptr(rcx))?;
     a.test(rax, rax)?;
     a.jz(drop)?;
-    a.lea(rcx, qword_ptr(rax - LIST_OFFSET as i32))?;
+    a.lea(rcx, qword_ptr(rax - EVENT_BYTES as i32))?;
     a.set_label(&mut next)?;
     a.cmp(qword_ptr(rax + 16), 0)?;
     a.jz(last)?;
@@ -115,27 +116,59 @@ fn assemble_again(at: u64, place: u64) -> Result<Vec<u8>, IcedError> {
 /// `mov $1,%eax; ret`: LTTNG_UST_EVENT_FILTER_REJECT.
 pub(crate) const RETURN: [u8; 6] = [0xb8, 1, 0, 0, 0, 0xc3];
 
-/// Bytes of the event before the list.
-pub(crate) const LIST_OFFSET: u64 = EVENT_BYTES as u64;
+/// Where the list is in the bytes.
+pub(crate) const LIST_OFFSET: u64 = (HEAD_BYTES + EVENT_BYTES) as u64;
+const HEAD_BYTES: usize = 32;
 const EVENT_BYTES: usize = 48;
+/// Before the place.
+const MARK: u64 = 0x6c6c_6163_7269_6577;
 /// Of the filter in the event.
 const FILTER_OFFSET: i32 = 40;
 
 /// How many bytes [`data`] answers.
 pub(crate) fn bytes(called: &Called) -> usize {
-    EVENT_BYTES + 16 * (called.others.len() + 2)
+    LIST_OFFSET as usize + 16 * (called.others.len() + 2)
 }
 
-/// What stands at `at`, for a trampoline at `filter`.
-pub(crate) fn data(at: u64, called: &Called, filter: u64) -> Vec<u8> {
+/// What leads from a place to code of weir's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Led {
+    /// Where the word before the list's address is.
+    pub place: u64,
+    /// The list that the place leads to.
+    pub list: u64,
+    /// What stood there before.
+    pub old: [u8; CALLED_BYTES],
+}
+
+/// What the bytes of an island at `at` say of places that lead there, or have led there. They may say anything.
+pub fn places(bytes: &[u8], at: u64) -> impl Iterator<Item = Led> + '_ {
+    let heads = bytes.windows(HEAD_BYTES).step_by(8).zip((at..).step_by(8));
+    let word = |head: &[u8], offset: usize| {
+        u64::from_le_bytes(head[offset..offset + 8].try_into().expect("8 bytes of a head"))
+    };
+    heads.filter(move |(head, _)| word(head, 0) == MARK).map(move |(head, at)| Led {
+        place: word(head, 8),
+        list: at.wrapping_add(LIST_OFFSET),
+        old: head[16..].try_into().expect("the rest of a head"),
+    })
+}
+
+/// What stands at `at`, for a `place` and a trampoline at `filter`.
+pub(crate) fn data(at: u64, place: u64, called: &Called, filter: u64) -> Vec<u8> {
     const NOTIFIER: u32 = 1;
     let mut bytes = Vec::with_capacity(self::bytes(called));
     let mut words = |words: &[u64]| words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
     let low_and_high = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let event = at + HEAD_BYTES as u64;
+    let old = |half: usize| {
+        u64::from_le_bytes(called.old[8 * half..8 * half + 8].try_into().expect("half of them"))
+    };
+    words(&[MARK, place, old(0), old(1)]);
     // struct_size; priv; type; child; enabled and eval_filter; run_filter.
     words(&[EVENT_BYTES as u64, 0, u64::from(NOTIFIER), 0, low_and_high(1, 1), filter]);
     called.others.iter().for_each(|&(function, data)| words(&[function, data]));
-    words(&[called.function, at, 0, 0]);
+    words(&[called.function, event, 0, 0]);
     bytes
 }
 
@@ -203,12 +236,20 @@ mod tests {
 
     #[test]
     fn the_list_has_those_who_were_there_and_then_the_event() {
-        let called = Called { old: [0; 16], others: vec![(0x10, 0x20)], function: 0x30, words: 1 };
-        let data = data(0x1000, &called, 0x40);
+        let old = [[1, 0, 0, 0, 0, 0, 0, 0], [0x50, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let old: [u8; CALLED_BYTES] = old.try_into().unwrap();
+        let called = Called { old, others: vec![(0x10, 0x20)], function: 0x30, words: 1 };
+        let data = data(0x1000, 0x2000, &called, 0x40);
         assert_eq!(data.len(), bytes(&called));
         let words: Vec<u64> =
             data.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-        assert_eq!(words[..6], [48, 0, 1, 0, 1 << 32 | 1, 0x40]);
-        assert_eq!(words[6..], [0x10, 0x20, 0x30, 0x1000, 0, 0]);
+        assert_eq!(words[1..4], [0x2000, 1, 0x50]);
+        assert_eq!(words[4..10], [48, 0, 1, 0, 1 << 32 | 1, 0x40]);
+        assert_eq!(words[10..], [0x10, 0x20, 0x30, 0x1020, 0, 0]);
+        // It is found again, whatever is before and behind it.
+        let island = [&[0xcc; 24][..], &data, &[0xcc; 7]].concat();
+        let found: Vec<Led> = places(&island, 0x1000 - 24).collect();
+        assert_eq!(found, [Led { place: 0x2000, list: 0x1050, old }]);
+        assert_eq!(places(&island[..40], 0).count(), 0);
     }
 }

@@ -81,7 +81,7 @@ fn events_of_a_library_that_is_loaded_later_are_found_by_their_provider() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     for part in [
-        "no static probe (USDT) is named \"plug:*\"",
+        "no static probe (USDT) or event of LTTng-UST is named \"plug:*\"",
         "folders that it may load more from",
         "usdt:PATH:PROVIDER:NAME",
     ] {
@@ -183,7 +183,12 @@ fn wrong_input_is_refused_before_anything_is_done() {
     check(1, &place.join("file/below"), &["-e", "rec:ints"], "it is there and no folder");
     check(1, Path::new("/proc/weir/trace"), &["-e", "rec:ints"], "cannot make /proc/weir/trace");
     check(1, &free, &["-e", "rec:int"], "did you mean rec:ints?");
-    check(1, &free, &["-e", "nobody:*"], "no static probe (USDT) is named \"nobody:*\"");
+    check(
+        1,
+        &free,
+        &["-e", "nobody:*"],
+        "no static probe (USDT) or event of LTTng-UST is named \"nobody:*\"",
+    );
     check(1, &free, &["-e", "rec"], "it is not a provider and an event");
     check(1, &free, &["-e", "rec:ints { exit(); }"], "`{` is no name");
     check(1, &free, &["-e", "rec:ints a=%dx:u24"], "there is no type `u24`");
