@@ -17,7 +17,7 @@ use weir_symbols::{Binary, Function, FunctionKind, LinkAddr};
 use weir_verifier::VerifiedProgram;
 
 use crate::failure::Failure;
-use weir_world::Binaries;
+use weir_world::{Binaries, LttngProbe};
 
 /// Parses, checks and lowers; warnings go to `warn`.
 pub(crate) fn front(
@@ -83,9 +83,8 @@ pub(crate) struct Site {
     /// It is where the function of another site leaves: programs run there as at its return.
     pub(crate) is_exit: bool,
     pub(crate) semaphore: Option<LinkAddr>,
-    /// No instruction, but the word before a list of functions that are called there: which one in addition, of which file, and how
-    /// many words it hands over.
-    pub(crate) called: Option<(Rc<Binary>, LinkAddr, u8)>,
+    /// No instruction, but the word before a list of functions that are called there: which one in addition, and its file.
+    pub(crate) called: Option<(Rc<Binary>, LttngProbe)>,
     /// The name that the user wrote, or that a wildcard matched.
     pub(crate) name: String,
     /// How it is patched, or why not: what its file says.
@@ -147,10 +146,11 @@ impl Site {
             binary,
             function,
             window,
-            called: self.called.as_ref().map(|(binary, function, words)| CalledFunction {
-                binary,
-                function: *function,
-                words: *words,
+            called: self.called.as_ref().map(|(described, probe)| CalledFunction {
+                binary: described,
+                function: probe.function.1,
+                words: probe.words,
+                listed: probe.listed,
             }),
             semaphore: self.semaphore,
             programs,
@@ -279,9 +279,10 @@ fn functions_of(spec: &SiteSpec, world: &Binaries) -> Result<Vec<Site>> {
 fn static_site(spec: &StaticSpec, world: &Binaries) -> Result<Site> {
     let StaticSpec { binary, provider, name, address, semaphore, .. } = spec;
     let full_name = format!("{provider}:{name}");
-    if let Some((described, function, words)) = world.lttng_probe(binary, &full_name, LinkAddr(*address)) {
-        let described = world.at(&described).with_context(|| format!("{described} was not opened"))?;
-        return called_site(binary, full_name, LinkAddr(*address), (described, function, words), world);
+    if let Some(probe) = world.lttng_probe(binary, &full_name, LinkAddr(*address)) {
+        let described = &probe.function.0;
+        let described = world.at(described).with_context(|| format!("{described} was not opened"))?;
+        return called_site(binary, full_name, LinkAddr(*address), (described, probe), world);
     }
     let site = inside_site(binary, full_name, LinkAddr(*address), world)?;
     Ok(Site { semaphore: semaphore.map(LinkAddr), ..site })
@@ -292,7 +293,7 @@ fn called_site(
     path: &str,
     name: String,
     address: LinkAddr,
-    called: (Rc<Binary>, LinkAddr, u8),
+    called: (Rc<Binary>, LttngProbe),
     world: &Binaries,
 ) -> Result<Site> {
     let binary = world.at(path).with_context(|| format!("{path} was not opened"))?;

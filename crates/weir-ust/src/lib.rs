@@ -88,7 +88,12 @@ pub struct Place {
     pub signature: String,
     /// Address of a word of 4 bytes; 8 bytes behind it is the address of the list.
     pub state: u64,
+    /// Address of the word that lists the place: in a process it may come to point to another file's place of this name.
+    pub listed: u64,
 }
+
+/// How far behind the address that a place is listed by its word is.
+pub const STATE_OFFSET: u64 = 24;
 
 /// The section of a file that lists its places, by their addresses.
 pub const PLACES_SECTION: &str = "lttng_ust_tracepoints_ptrs";
@@ -97,11 +102,12 @@ pub const PLACES_SECTION: &str = "lttng_ust_tracepoints_ptrs";
 pub fn places(read: &dyn Fn(u64, &mut [u8]) -> bool, listed: Range<u64>) -> Vec<Place> {
     let memory = Memory::new(read);
     let words = (listed.start..listed.end.saturating_sub(7)).step_by(8).take(PLACES_MAX);
-    words.filter_map(|word| place(&memory, memory.u64(word)?)).collect()
+    words.filter_map(|listed| place(&memory, listed)).collect()
 }
 
 /// `{u32 size; char *provider; char *name; int state; probe *probes; int *provider_ref; char *signature}`.
-fn place(memory: &Memory<'_>, at: u64) -> Option<Place> {
+fn place(memory: &Memory<'_>, listed: u64) -> Option<Place> {
+    let at = memory.u64(listed)?;
     let word = |offset: u64| memory.u64(at.wrapping_add(offset));
     if !(56..=4096).contains(&memory.u32(at)?) {
         return None;
@@ -110,7 +116,8 @@ fn place(memory: &Memory<'_>, at: u64) -> Option<Place> {
         provider: memory.name(word(8)?)?,
         name: memory.name(word(16)?)?,
         signature: memory.text(word(48)?)?,
-        state: at.wrapping_add(24),
+        state: at.wrapping_add(STATE_OFFSET),
+        listed,
     })
 }
 

@@ -34,6 +34,7 @@ use crate::found::{found_prototype, found_static};
 use crate::kernel::KernelTypes;
 pub use crate::later::Later;
 use crate::lttng::InFile;
+pub use crate::lttng::LttngProbe;
 
 /// The files of a target, or of this machine.
 pub fn binaries(pid: Option<i32>) -> Result<Binaries, weir_probe::Error> {

@@ -38,19 +38,26 @@ pub(crate) struct AtPlace {
     pub(crate) probe: (String, LinkAddr),
     /// Words of the row.
     pub(crate) words: u8,
+    /// The word that lists the place in its file.
+    pub(crate) listed: LinkAddr,
+}
+
+/// What a tracer has called at a place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LttngProbe {
+    /// The file that describes the event, and the function's address there.
+    pub function: (String, LinkAddr),
+    /// How many words it hands over.
+    pub words: u8,
+    /// The word of the place's file that says where the place is.
+    pub listed: LinkAddr,
 }
 
 impl Binaries {
-    /// Where the function is that a tracer of LTTng's has called for the event that is emitted at a place: in which file, and at
-    /// which link address; and how many words it hands over. None where no such event is.
-    pub fn lttng_probe(
-        &self,
-        path: &str,
-        full_name: &str,
-        address: LinkAddr,
-    ) -> Option<(String, LinkAddr, u8)> {
-        let AtPlace { probe: (path, address), words, .. } = self.lttng_at(path, full_name, address)?;
-        Some((path, address, words))
+    /// What a tracer of LTTng's has called for the event that is emitted at a place. None where no such event is.
+    pub fn lttng_probe(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<LttngProbe> {
+        let AtPlace { probe: function, words, listed, .. } = self.lttng_at(path, full_name, address)?;
+        Some(LttngProbe { function, words, listed })
     }
 
     /// The event that is emitted at a place that was found before.
@@ -102,7 +109,7 @@ impl Binaries {
             fields,
         };
         let probe = (describes.display().to_string(), LinkAddr(event.probe));
-        Some(AtPlace { found, schema, probe, words })
+        Some(AtPlace { found, schema, probe, words, listed: LinkAddr(place.listed) })
     }
 
     /// The event that `place` emits, as another file describes it: one that stays as long as its process, since a tracer has its

@@ -163,7 +163,7 @@ pub(crate) fn plan_in_target(
     let binary = site.binary;
     let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
     let bias = ground.bias(binary).ok_or_else(not_mapped)?;
-    if let Some(CalledFunction { binary: described, function, words }) = site.called {
+    if let Some(CalledFunction { binary: described, function, words, listed }) = site.called {
         let bounds = described.function_bounds(function).ok_or(Refusal::SizeUnknown)?;
         let size = (bounds.end.0 - bounds.start.0) as usize;
         ground.as_in_file(described, bounds.start.0, size)?;
@@ -173,8 +173,11 @@ pub(crate) fn plan_in_target(
         ground.as_in_file(binary, head.address.0, head.file_bytes.min(HEAD_BYTES) as usize)?;
         let absent = || Refusal::NotMapped { binary: described.path().display().to_string() };
         let function = function.0.wrapping_add(ground.bias(described).ok_or_else(absent)?);
-        let called = lists::look(ground.target, window.address.wrapping_add(bias), (function, words))?;
-        let (window, function) = (window.with_called(called), function.wrapping_sub(bias));
+        let place =
+            lists::place(ground.target, listed.0.wrapping_add(bias), window.address.wrapping_add(bias));
+        let called = lists::look(ground.target, place, (function, words))?;
+        let window = Window { address: place.wrapping_sub(bias), ..window.with_called(called) };
+        let function = function.wrapping_sub(bias);
         let (programs, returns, hook, number) = (chosen.programs, None, None, 0);
         return Ok((PlannedSite { window, bias, function, programs, returns, hook, number }, chosen.refused));
     }

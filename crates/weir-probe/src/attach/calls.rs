@@ -23,7 +23,8 @@ use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, Function, VirtAddr};
 use weir_trampoline::announce;
 
-use crate::attach::lists::{list, look_again};
+use crate::attach::lists::{self, list, look_again};
+use crate::attach::loads::Change;
 use crate::attach::own::OwnHook;
 use crate::attach::request::{Attach, SiteRequest, When};
 use crate::attach::state::Attachment;
@@ -98,6 +99,33 @@ impl Attachment {
         }
         let led = self.lead_elsewhere(changed)?;
         Ok(led.iter().filter(|(_, outcome)| outcome.is_ok()).count())
+    }
+
+    /// Puts in those of `sites` whose places turn out to be elsewhere than in their own file, now that it is relocated. What leads to
+    /// weir's list in the file is used by nobody, and given back with all else.
+    pub(crate) fn follow_places(&mut self, sites: &[SiteRequest], change: &mut Change) -> Result<(), Error> {
+        let standing: HashSet<u64> =
+            self.consumers.sites.iter().map(|site| site.planned.patch_address()).collect();
+        let mut found: HashSet<u64> = HashSet::new();
+        let is_elsewhere = |site: &SiteRequest| {
+            let (called, bias) = (site.called?, self.target.bias(site.binary)?);
+            let own = site.window.as_ref().ok()?.address.wrapping_add(bias);
+            let place = lists::place(&self.target, called.listed.0.wrapping_add(bias), own);
+            (place != own && standing.contains(&own) && !standing.contains(&place)).then_some(place)
+        };
+        // Several files may have come to have one place.
+        let moved = sites
+            .iter()
+            .enumerate()
+            .filter(|(_, site)| is_elsewhere(site).is_some_and(|place| found.insert(place)));
+        let moved: Vec<usize> = moved.map(|(index, _)| index).collect();
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<SiteRequest> = moved.iter().map(|&index| sites[index].clone()).collect();
+        let outcomes = self.put_in(&wanted)?;
+        change.retried.extend(moved.into_iter().zip(outcomes));
+        Ok(())
     }
 
     /// Addresses of the places that lead to another list than weir's.

@@ -20,6 +20,14 @@ pub(crate) fn look(target: &Target, address: u64, function: (u64, u8)) -> Result
     called.flatten().filter(|_| is_whole).ok_or(Refusal::NotCalled { address })
 }
 
+/// Where the place is: `own`, or that of another file which the word at `listed` has been made to point to, by a symbol of the
+/// same name (a program's copy of what it uses of a library, among others).
+pub(crate) fn place(target: &Target, listed: u64, own: u64) -> u64 {
+    let listed = target.memory.read_u64(listed).map(|structure| structure.wrapping_add(SIZE_BEFORE));
+    // Before the file is relocated it is no address of a place.
+    listed.ok().filter(|&place| place != own && look(target, place, (0, 0)).is_ok()).unwrap_or(own)
+}
+
 /// The same of a place that was looked at before.
 pub(crate) fn look_again(target: &Target, address: u64, (function, words): (u64, u8)) -> Option<Called> {
     let mut old = [0; CALLED_BYTES];

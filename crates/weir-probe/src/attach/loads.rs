@@ -330,6 +330,7 @@ impl Attachment {
         }
         self.hook_registering()?;
         self.lead_again()?;
+        self.follow_places(sites, change)?;
         // Of libraries whose data was not mapped yet when their text was probed.
         self.raise_semaphores(false)
     }

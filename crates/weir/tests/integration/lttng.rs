@@ -124,11 +124,39 @@ fn assert_same(ours: &Path, theirs: &Path, least: usize) {
     assert_eq!(ours.len(), theirs.len());
 }
 
+impl Harbour {
+    /// What LTTng and weir record of one run of a program, from the first event on, is the same.
+    #[track_caller]
+    fn recorded_by_both(
+        &self,
+        lttng: &Lttng,
+        program: &str,
+        argument: &str,
+        provider: &str,
+        preloaded: &str,
+        least: usize,
+    ) {
+        let name = program.rsplit('/').next().unwrap();
+        let (session, theirs) = session(lttng, name, provider);
+        let (ours, event) = (format!("{name}-ours"), format!("{provider}:*"));
+        let args = ["record", "-o", &ours, "-e", &event, "--size", "16M", "--", program, argument];
+        let mut record = self.command(env!("CARGO_BIN_EXE_weir"), &args);
+        record.env("LTTNG_UST_REGISTER_TIMEOUT", "-1").env("LTTNG_HOME", lttng.home());
+        if !preloaded.is_empty() {
+            record.env("LD_PRELOAD", preloaded);
+        }
+        let output = record.output().unwrap();
+        assert!(output.status.success(), "{program}: {}", err(&output));
+        lttng.must(&["destroy", &session]);
+        assert_same(&self.0.join(&ours), &theirs, least);
+    }
+}
+
 /// A session of LTTng's that has started, with all events of a provider.
 fn session(lttng: &Lttng, name: &str, provider: &str) -> (String, PathBuf) {
     let (session, folder) = (format!("weir-{name}-{}", std::process::id()), lttng.home().join(name));
     lttng.must(&["create", &session, "-o", folder.to_str().unwrap()]);
-    lttng.must(&["enable-channel", "-u", "-s", &session, "--subbuf-size=1M", "--num-subbuf=8", "c"]);
+    lttng.must(&["enable-channel", "-u", "-s", &session, "--subbuf-size=4M", "--num-subbuf=8", "c"]);
     lttng.must(&["enable-event", "-u", "-s", &session, "-c", "c", &format!("{provider}:*")]);
     lttng.must(&["start", &session]);
     (session, folder)
@@ -186,6 +214,37 @@ fn what_lttng_records_is_recorded_field_for_field() {
         assert!(said.status.success(), "{said:?}");
         lttng.must(&["destroy", &session]);
         assert_same(&harbour.0.join("live-ours"), &theirs, 1200);
+    });
+}
+
+/// As liblttng-ust-dev has them.
+const EXAMPLES: &str = "/usr/share/doc/liblttng-ust-dev/examples";
+
+#[test]
+fn the_examples_of_lttng_s_documentation_are_recorded_as_lttng_records_them() {
+    if !Path::new(EXAMPLES).is_dir() {
+        return skip::skip("lttng-examples", format!("no {EXAMPLES}"));
+    }
+    let Some(harbour) = Harbour::with("harbour", &["harbour.c"], &[]) else { return };
+    let copied = harbour.command("cp", &["-r", EXAMPLES, "."]).status().unwrap();
+    assert!(copied.success());
+    let made = |folder: &str| {
+        let output = harbour.command("make", &["-C", &format!("examples/{folder}")]).output().unwrap();
+        assert!(output.status.success(), "{folder}: {}", err(&output));
+    };
+    with_lttng("examples", |lttng| {
+        let demo = "examples/demo/lttng-ust-provider-ust-tests-demo";
+        for (folder, program, provider, preloaded, least) in [
+            ("easy-ust", "sample", "sample_component", String::new(), 100_000),
+            // Their places are the program's own copies of the library's.
+            ("demo-tracef", "demo-tracef", "lttng_ust_tracef", String::new(), 5),
+            ("demo-tracelog", "demo-tracelog", "lttng_ust_tracelog", String::new(), 5),
+            ("demo", "demo", "ust_tests_demo*", format!("{demo}.so:{demo}3.so"), 8),
+        ] {
+            made(folder);
+            let program = format!("./examples/{folder}/{program}");
+            harbour.recorded_by_both(lttng, &program, "0", provider, &preloaded, least);
+        }
     });
 }
 
