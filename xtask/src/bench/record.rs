@@ -27,6 +27,8 @@ use crate::lttng::{self, Lttng};
 use crate::{process, workspace};
 
 const LTTNG: &str = "lttng";
+/// weir on the program that has LTTng's tracepoints.
+const ON_LTTNG: &str = "weir on lttng's";
 /// What is emitted, and a filter that accepts it (both tools have it).
 const KINDS: [(&str, &str, &str); 3] = [
     ("ints", "int and long", "a >= 0"),
@@ -49,8 +51,9 @@ const BATCH: u32 = 1000;
 const SESSION: &str = "weir-bench-record";
 /// LIMIT: a run of a program.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
-/// What the project promises: weir's share of what LTTng's event takes.
+/// What the project promises: weir's share of what LTTng's event takes; of an event of LTTng's, whose fields LTTng's code evaluates for both.
 const SHARE_MAX: f64 = 0.4;
+const SHARE_ON_LTTNG_MAX: f64 = 0.5;
 
 /// What is measured in a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -135,6 +138,8 @@ enum Run {
     /// By this weir, as the subject's.
     Weir(&'static str, PathBuf),
     IdleLttng,
+    /// LTTng's tracepoints by this weir.
+    OnLttng(PathBuf),
     Lttng,
 }
 
@@ -144,6 +149,7 @@ impl Run {
             Run::Idle => "idle",
             Run::Weir(subject, _) => subject,
             Run::IdleLttng => "idle, lttng",
+            Run::OnLttng(_) => ON_LTTNG,
             Run::Lttng => LTTNG,
         }
     }
@@ -153,7 +159,7 @@ impl Run {
         match self {
             Run::Idle | Run::IdleLttng => None,
             Run::Weir(..) => Some(Run::Idle),
-            Run::Lttng => Some(Run::IdleLttng),
+            Run::OnLttng(_) | Run::Lttng => Some(Run::IdleLttng),
         }
     }
 }
@@ -173,7 +179,9 @@ fn sides(plan: &Plan, with_lttng: bool) -> Vec<Side> {
             runs.extend(plan.weirs.iter().map(|weir| Run::Weir(AGAIN, weir.program.clone())));
         }
         if with_lttng {
-            runs.extend([Run::IdleLttng, Run::Lttng]);
+            let weir = plan.weirs.iter().find(|weir| weir.subject == WEIR);
+            let on_lttng = weir.map(|weir| Run::OnLttng(weir.program.clone()));
+            runs.extend([Run::IdleLttng].into_iter().chain(on_lttng).chain([Run::Lttng]));
         }
         sides.extend(runs.into_iter().map(|run| Side { case, run }));
     }
@@ -243,17 +251,18 @@ impl Bench {
         let lttng = || self.lttng.as_ref().context("no LTTng");
         match &side.run {
             Run::Idle => idle(&self.program),
-            Run::Weir(_, weir) => self.weir(weir, side.case),
+            Run::Weir(_, weir) => self.weir(weir, &self.program, side.case),
+            Run::OnLttng(weir) => lttng().and_then(|(_, program)| self.weir(weir, program, side.case)),
             Run::IdleLttng => idle(&lttng()?.1),
             Run::Lttng => lttng().and_then(|(lttng, program)| self.lttng(lttng, program, side.case)),
         }
     }
 
-    fn weir(&self, weir: &Path, case: Case) -> Result<f64> {
+    fn weir(&self, weir: &Path, program: &Path, case: Case) -> Result<f64> {
         let mut record = Command::new(weir);
         record.args(["record", "-q", "--size", "4M", "-e", &case.event(), "-o"]).arg(&self.folder);
         record.args(case.filter().iter().flat_map(|filter| ["--filter", filter.as_str()]));
-        record.arg("--").arg(&self.program).args(case.arguments(self.events));
+        record.arg("--").arg(program).args(case.arguments(self.events));
         let took = ns(&mut record)?;
         self.check(case)?;
         Ok(took)
@@ -321,17 +330,17 @@ fn bars(figures: &Figures) -> Vec<String> {
     let mut remarks = Vec::new();
     for case in Case::all(Form::Full) {
         let name = case.name();
-        let (Some(weir), Some(lttng)) = (figures.get(WEIR, &name), figures.get(LTTNG, &name)) else {
-            continue;
-        };
-        let (weir, lttng) = (weir.summary.median, lttng.summary.median);
-        let share = weir / lttng;
-        let verdict = met(share <= SHARE_MAX);
-        remarks.push(format!(
-            "bar: {name}: at most {SHARE_MAX} of LTTng's: {verdict}: {} of {} ns, {share:.3}",
-            rounded(weir),
-            rounded(lttng)
-        ));
+        let Some(lttng) = figures.get(LTTNG, &name).map(|lttng| lttng.summary.median) else { continue };
+        for (subject, most) in [(WEIR, SHARE_MAX), (ON_LTTNG, SHARE_ON_LTTNG_MAX)] {
+            let Some(weir) = figures.get(subject, &name).map(|weir| weir.summary.median) else { continue };
+            let share = weir / lttng;
+            remarks.push(format!(
+                "bar: {subject}: {name}: at most {most} of LTTng's: {}: {} of {} ns, {share:.3}",
+                met(share <= most),
+                rounded(weir),
+                rounded(lttng)
+            ));
+        }
     }
     remarks
 }
