@@ -15,7 +15,7 @@ pub(crate) struct Package {
     pub(crate) used_for: &'static str,
 }
 
-pub(crate) const PACKAGES: [Package; 39] = [
+pub(crate) const PACKAGES: [Package; 40] = [
     Package { name: "gcc", program: "gcc", used_for: "building anything" },
     Package { name: "g++", program: "g++", used_for: "test programs that throw exceptions" },
     Package { name: "gdb", program: "gdb", used_for: "the test that a debugger's process is refused" },
@@ -89,6 +89,11 @@ pub(crate) const PACKAGES: [Package; 39] = [
         name: "liblttng-ust-dev",
         program: "/usr/include/x86_64-linux-gnu/lttng/tracepoint.h",
         used_for: "the tests that trace LTTng's tracepoints and read its traces",
+    },
+    Package {
+        name: "libcamera0.0.3",
+        program: "/usr/lib/x86_64-linux-gnu/libcamera.so.0.0.3",
+        used_for: "the test that the events of a library are recorded as its package has it",
     },
     Package {
         name: "systemtap-sdt-dev",

@@ -84,6 +84,8 @@ pub(crate) enum Text {
     Declared(u8),
     /// The thread's name.
     Comm,
+    /// Characters at the address in a slot: as many as an array has, or as the next slot says of a sequence, or up to a NUL before.
+    Characters { slot: u8, count: Option<u32> },
 }
 
 /// Constants that a value is looked for among, ascending and apart.
@@ -211,6 +213,10 @@ impl Check<'_> {
         let symbol = op.symbol();
         match (op, self.known(operand)) {
             (_, Kind::Unknown) => Kind::Unknown,
+            (_, Kind::Str { .. } | Kind::Pattern) if self.is_lttng() => {
+                let message = format!("`{symbol}` is not for strings");
+                self.never_passes(self.ast.node(operand).span, &message, "compare them with `==` or `!=`")
+            }
             (_, Kind::Str { .. } | Kind::Pattern | Kind::Regex) => self.fault(
                 operand,
                 &format!("`{symbol}` is not for strings"),
@@ -233,6 +239,10 @@ impl Check<'_> {
 
     fn not_for_doubles(&mut self, at: NodeId, symbol: &str) -> Kind {
         let message = format!("`{symbol}` is not for numbers with a fraction");
+        if self.is_lttng() {
+            let hint = "such numbers are compared and negated, no more";
+            return self.never_passes(self.ast.node(at).span, &message, hint);
+        }
         self.fault(at, &message, "such numbers are compared and negated, no more")
     }
 
@@ -261,6 +271,11 @@ impl Check<'_> {
         for (side, kind) in [(left, a), (right, b)] {
             let symbol = op.symbol();
             match kind {
+                Kind::Str { .. } | Kind::Pattern if self.is_lttng() => {
+                    let message = format!("`{symbol}` is not for strings");
+                    let span = self.ast.node(side).span;
+                    return self.never_passes(span, &message, "compare them with `==` or `!=`");
+                }
                 Kind::Str { .. } | Kind::Pattern | Kind::Regex => {
                     let message = format!("`{symbol}` is not for strings");
                     return self.fault(side, &message, "compare them with `==` or `!=`");

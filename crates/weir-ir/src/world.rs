@@ -118,6 +118,8 @@ pub struct FoundField {
     pub argument: FoundArgument,
     /// Of a sequence: how many elements it has.
     pub count: Option<FoundArgument>,
+    /// How it is shown, as far as the program says.
+    pub form: schema::Form,
     /// It is there for filters alone: no recording has it.
     pub is_hidden: bool,
 }

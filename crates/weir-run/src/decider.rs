@@ -133,7 +133,7 @@ pub(super) fn put(module: &mut Module, decider: &Decider) -> Result<(), Failure>
     }
     if !is_at_event {
         return Err(refused(
-            "--program is for events, and no clause of the script is at one: add a `usdt`, `uprobe` or `uretprobe`"
+            "--program is for events, and no clause of the script is at one: add a `usdt`, `lttng`, `uprobe` or `uretprobe`"
                 .to_owned(),
         ));
     }

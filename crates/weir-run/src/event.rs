@@ -139,7 +139,15 @@ fn at_static(site: &StaticSpec, world: &Binaries) -> Event {
 fn untyped(name: String, argument: FoundArgument) -> FoundField {
     let FoundArgument { bytes, signed, is_float, .. } = argument;
     let ty = if is_float { schema::Type::Float { bytes } } else { schema::Type::Int { bytes, signed } };
-    FoundField { name, ty, may_be_text: !is_float && bytes == 8, argument, count: None, is_hidden: false }
+    FoundField {
+        name,
+        ty,
+        may_be_text: !is_float && bytes == 8,
+        argument,
+        count: None,
+        form: Form::default(),
+        is_hidden: false,
+    }
 }
 
 impl Event {

@@ -88,7 +88,7 @@ pub(super) fn put_each(
     }
     if !is_at_event {
         return Err(Failure::Refused(anyhow!(
-            "--filter is for events, and no clause of the script is at one: add a `usdt`, `uprobe` or `uretprobe`"
+            "--filter is for events, and no clause of the script is at one: add a `usdt`, `lttng`, `uprobe` or `uretprobe`"
         )));
     }
     for (text, _, warnings) in &told {

@@ -89,7 +89,8 @@ impl Followed {
             Ok(Some(LedAgain { places, within })) => note!(
                 self.notices,
                 Probes,
-                "{}another tracer has begun or ended with {places} events of LTTng-UST, which were not seen meanwhile, for {} at most",
+                "{}{places} events of LTTng-UST were not seen for {} at most: another tracer has begun or ended with them, or their file was \
+                 registered anew",
                 self.of,
                 ms(within)
             ),

@@ -64,8 +64,9 @@ fn fields_of(probe: &StaticProbe) -> Vec<FoundField> {
             schema::Type::Sequence { .. } => Some(argument(slot + 1)?),
             _ => None,
         };
-        let (name, ty) = (field.name.clone(), field.ty.clone());
-        Some(FoundField { name, ty, may_be_text: false, argument: argument(slot)?, count, is_hidden: false })
+        let (name, ty, form) = (field.name.clone(), field.ty.clone(), field.form);
+        let (argument, is_hidden) = (argument(slot)?, false);
+        Some(FoundField { name, ty, may_be_text: false, argument, count, form, is_hidden })
     };
     probe.schema.iter().flat_map(|schema| &schema.fields).filter_map(field).collect()
 }
@@ -118,7 +119,15 @@ fn field(name: String, kind: &Kind, place: Result<Passed, String>) -> FoundField
     let with = |steps: Vec<Step>| FoundArgument { steps, ..whole.clone() };
     let (data, length) = steps;
     let (argument, count) = (with(data), length.map(with));
-    FoundField { name, ty, may_be_text: *kind == Kind::Untyped, argument, count, is_hidden: false }
+    FoundField {
+        name,
+        ty,
+        may_be_text: *kind == Kind::Untyped,
+        argument,
+        count,
+        form: schema::Form::default(),
+        is_hidden: false,
+    }
 }
 
 fn argument(

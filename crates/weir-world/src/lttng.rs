@@ -278,8 +278,8 @@ fn described(place: &Place, event: &Event) -> Row {
             schema.fields.push(schema::Field { name, ty, slot, form });
             slot += 1 + u8::from(count.is_some());
         }
-        let (name, is_hidden) = (field.name.clone(), field.is_hidden);
-        fields.push(FoundField { name, ty, may_be_text: false, argument, count, is_hidden });
+        let (name, form, is_hidden) = (field.name.clone(), field.form, field.is_hidden);
+        fields.push(FoundField { name, ty, may_be_text: false, argument, count, form, is_hidden });
     }
     Row { schema, fields, words: word }
 }

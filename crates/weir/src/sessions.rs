@@ -212,7 +212,7 @@ fn enable(args: &Enable) -> Result<Request, Failure> {
 fn with_whole_path(event: &str, directory: &Path) -> String {
     let mut parts: Vec<String> = event.split(':').map(str::to_owned).collect();
     if let [kind, file, _, ..] = &mut parts[..]
-        && ["usdt", "uprobe", "uretprobe"].contains(&&kind[..])
+        && ["usdt", "lttng", "static", "uprobe", "uretprobe"].contains(&&kind[..])
         && file.contains('/')
         && !file.starts_with('/')
         && let Some(whole) = directory.join(&file).to_str()
@@ -287,6 +287,7 @@ mod tests {
         check("uprobe:bin/shop:f", "uprobe:/home/a/bin/shop:f");
         check("uprobe:libc:malloc", "uprobe:libc:malloc");
         check("usdt:/bin/x:a:b", "usdt:/bin/x:a:b");
+        check("lttng:./shop:a:b", "lttng:/home/a/./shop:a:b");
     }
 
     #[test]

@@ -40,9 +40,10 @@ impl Check<'_> {
             (Kind::Pattern, Kind::Int { .. }) if self.labels(right.0).is_some() => {
                 self.with_label(id, op, right.0, left.0)
             }
+            (Kind::Str { .. }, Kind::Str { .. }) if matches!(op, BinaryOp::Eq | BinaryOp::Ne) => self.truth(),
             (Kind::Str { .. }, Kind::Str { .. }) => {
-                let message = "not supported by weir yet: comparing two string fields";
-                self.fault(id, message, "compare a field with a constant")
+                let message = format!("not supported by weir yet: `{}` of two string fields", op.symbol());
+                self.fault(id, &message, "`==` and `!=` are; or compare a field with a constant")
             }
             (Kind::Pattern, Kind::Pattern) => {
                 self.fault(id, "both sides are constants", "compare a field with a constant")
@@ -51,6 +52,10 @@ impl Check<'_> {
                 let message = format!("`{}` compares a condition with a value", op.symbol());
                 self.fault(id, &message, "put parentheses around what belongs together")
             }
+            _ if self.is_lttng() => {
+                let hint = "strings are in quotes, numbers without";
+                self.never_passes(self.ast.node(id).span, "a string is compared with a number", hint)
+            }
             _ => {
                 let message = "this can never be true: a string is compared with a number";
                 self.fault(id, message, "strings are in quotes, numbers without")
@@ -58,9 +63,15 @@ impl Check<'_> {
         }
     }
 
+    /// LTTng's filters do not look at it, and evaluate it as any other.
     pub(super) fn never_true(&mut self, id: NodeId, why: &str) -> Kind {
         let message = format!("this can never be true: {why}");
-        self.fault(id, &message, "correct the constant, or leave the comparison out")
+        let hint = "correct the constant, or leave the comparison out";
+        if self.is_lttng() {
+            self.warn(self.ast.node(id).span, message, hint);
+            return self.truth();
+        }
+        self.fault(id, &message, hint)
     }
 
     /// A star in the middle has no order.
@@ -86,8 +97,8 @@ impl Check<'_> {
 
     fn with_label(&mut self, id: NodeId, op: BinaryOp, field: NodeId, constant: NodeId) -> Kind {
         if self.is_lttng() {
-            let message = "this can never be true: LTTng compares the number behind a label";
-            return self.fault(id, message, "`--dialect weir` knows labels");
+            let message = "LTTng compares the number behind a label";
+            return self.never_passes(self.ast.node(id).span, message, "`--dialect weir` knows labels");
         }
         if !matches!(op, BinaryOp::Eq | BinaryOp::Ne) {
             let message = format!("labels have no order for `{}`", op.symbol());

@@ -1,6 +1,6 @@
 //! Names: fields, their members and elements, contexts.
 
-use weir_event::schema::{Field, Type};
+use weir_event::schema::{Field, Form, Type};
 use weir_ir::Builtin;
 use weir_source::{Span, nearest};
 
@@ -67,6 +67,12 @@ impl<'a> Check<'a> {
             return Kind::Int { signed: signed || self.is_lttng(), from };
         }
         match ty {
+            Type::Array { element, count } if is_characters(field, path, element) => {
+                Kind::Str { from: Text::Characters { slot: field.slot, count: Some(*count) } }
+            }
+            Type::Sequence { element } if is_characters(field, path, element) => {
+                Kind::Str { from: Text::Characters { slot: field.slot, count: None } }
+            }
             Type::Float { bytes } => Kind::Double { from: Some((at.place(*bytes, false), *bytes)) },
             Type::Str | Type::Text => {
                 let from = match (ty, at) {
@@ -216,6 +222,12 @@ impl<'a> Check<'a> {
             self.fault_at(span, message, hint)
         }
     }
+}
+
+/// The whole of a field whose elements are characters.
+fn is_characters(field: &Field, path: &Path, element: &Type) -> bool {
+    let is_byte = matches!(element, Type::Int { bytes: 1, .. });
+    path.steps.is_empty() && is_byte && field.form == Form::Text
 }
 
 /// Bytes from one element to the next; none where the schema does not say.

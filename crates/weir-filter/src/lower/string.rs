@@ -10,15 +10,19 @@
 
 use weir_event::Type;
 use weir_ir::limits::TEXT_BYTES_MAX;
-use weir_ir::{Automaton, BinOp, Builtin, Op, Value};
+use weir_ir::{Automaton, BinOp, Builtin, CmpOp, Op, Value};
 
 use crate::ast::{BinaryOp, NodeId, NodeKind, Pattern};
 use crate::check::{Kind, Place, Text};
+use crate::lower::block::Edge;
 use crate::lower::{Lowering, Ways};
 use crate::{Dialect, automaton};
 
 /// What LTTng records for a string that is not there.
 pub(super) const NULL_TEXT: &[u8] = b"(null)";
+
+/// Bytes of characters in an array or a sequence that an automaton looks at.
+const COUNTED_BYTES_MAX: usize = 127;
 
 /// Of the thread's name (TASK_COMM_LEN).
 const COMM_BYTES: u32 = 16;
@@ -31,6 +35,11 @@ pub(super) enum Have {
     Declared(u8),
     /// The program has it itself.
     Held(Value),
+    /// At this address, of so many bytes at most.
+    Counted {
+        address: Value,
+        count: Value,
+    },
 }
 
 impl Lowering<'_> {
@@ -43,9 +52,13 @@ impl Lowering<'_> {
             Kind::Pattern => (op.swapped(), right, left),
             _ => (op, left, right),
         };
+        if let (Kind::Str { from }, Kind::Str { from: other }) = (self.kind(left), self.kind(right)) {
+            let ways = self.same(from, other);
+            return if op == BinaryOp::Ne { self.unless_null(ways) } else { self.where_same(ways) };
+        }
         let (Kind::Str { from }, NodeKind::Str(pattern)) = (self.kind(field), &self.ast.node(constant).kind)
         else {
-            unreachable!("the check lets strings be compared with constants alone")
+            unreachable!("the check lets strings be compared with strings alone")
         };
         let is_lttng = self.checked.dialect == Dialect::Lttng;
         let holds_of_null = is_lttng
@@ -73,6 +86,96 @@ impl Lowering<'_> {
         })
     }
 
+    /// Whether two texts are the same, as far as [`COUNTED_BYTES_MAX`] bytes; and the ways on which one of them is not there, which in weir's
+    /// dialect are no answer.
+    fn same(&mut self, one: Text, other: Text) -> (Ways, Vec<Edge>) {
+        let null = Pattern { pieces: vec![String::from_utf8_lossy(NULL_TEXT).into_owned()] };
+        let is_lttng = self.checked.dialect == Dialect::Lttng;
+        let mut absent = Vec::new();
+        let before = self.errors.len();
+        let (a, a_null) = self.have(one);
+        let (b, b_null) = self.have(other);
+        let (held_a, held_b) = (self.held(a), self.held(b));
+        let same =
+            self.blocks.value(Op::StrEq { a: held_a, b: held_b, negate: false, first: None }, Type::U64);
+        let mut ways = Ways::of(self.blocks.branch(same));
+        match is_lttng {
+            false => {
+                absent.extend(a_null.into_iter().chain(b_null));
+                absent.extend(self.errors.drain(before..));
+            }
+            true => {
+                // The other one is there.
+                if let Some(edge) = b_null {
+                    self.blocks.open(&[edge]);
+                    let like = self.is_like(a, &null);
+                    ways.yes.extend(like.yes);
+                    ways.no.extend(like.no);
+                }
+                if let Some(edge) = a_null {
+                    self.blocks.open(&[edge]);
+                    let (b, b_null) = self.have(other);
+                    let like = self.is_like(b, &null);
+                    ways.yes.extend(like.yes);
+                    ways.no.extend(like.no);
+                    ways.yes.extend(b_null);
+                }
+            }
+        }
+        (ways, absent)
+    }
+
+    /// `==`: false where a text is not there.
+    fn where_same(&self, (mut ways, absent): (Ways, Vec<Edge>)) -> Ways {
+        ways.no.extend(absent);
+        ways
+    }
+
+    /// `!=` of what `same` says: also false where a text is not there.
+    fn unless_null(&self, (ways, absent): (Ways, Vec<Edge>)) -> Ways {
+        let mut ways = ways.negated();
+        ways.no.extend(absent);
+        ways
+    }
+
+    /// A text, and the way on which it is not there.
+    fn have(&mut self, from: Text) -> (Have, Option<Edge>) {
+        let place = match from {
+            Text::Comm => {
+                let comm = self.blocks.value(Op::Builtin(Builtin::Comm), Type::Str { bytes: COMM_BYTES });
+                return (Have::Held(comm), None);
+            }
+            Text::Characters { slot, count } => return (self.characters(slot, count), None),
+            Text::Declared(slot) => Place::Builtin(Builtin::Slot(slot)),
+            Text::At(place) => place,
+        };
+        let address = self.read(place);
+        let (there, null) = self.blocks.branch(address);
+        self.blocks.open(&[there]);
+        (Have::Address(address), Some(null))
+    }
+
+    /// The text itself, as much of it as is looked at.
+    fn held(&mut self, have: Have) -> Value {
+        match have {
+            Have::Address(address) => {
+                let limit = self.blocks.value(Op::Int(COUNTED_BYTES_MAX as i64), Type::U64);
+                let read = Op::ReadStr { address, limit: Some(limit) };
+                self.blocks.value(read, string_type(COUNTED_BYTES_MAX + 1))
+            }
+            _ => self.address(have),
+        }
+    }
+
+    fn characters(&mut self, slot: u8, count: Option<u32>) -> Have {
+        let address = self.blocks.value(Op::Builtin(Builtin::Slot(slot)), Type::U64);
+        let count = match count {
+            Some(count) => self.blocks.value(Op::Int(count.into()), Type::U64),
+            None => self.blocks.value(Op::Builtin(Builtin::Slot(slot + 1)), Type::U64),
+        };
+        Have::Counted { address, count }
+    }
+
     /// What holds of a string. Where its address is 0, in LTTng's dialect, what `holds_of_null` says.
     pub(super) fn of_text(
         &mut self,
@@ -85,6 +188,14 @@ impl Lowering<'_> {
             Text::Comm => {
                 let comm = self.blocks.value(Op::Builtin(Builtin::Comm), Type::Str { bytes: COMM_BYTES });
                 return holds(self, Have::Held(comm));
+            }
+            Text::Characters { slot, count } => {
+                let characters = self.characters(slot, count);
+                let mut ways = holds(self, characters);
+                if self.checked.dialect == Dialect::Weir {
+                    ways.no.extend(self.errors.drain(before..));
+                }
+                return ways;
             }
             Text::Declared(slot) if self.there >> slot & 1 != 0 => return holds(self, Have::Declared(slot)),
             Text::Declared(slot) => Place::Builtin(Builtin::Slot(slot)),
@@ -114,7 +225,9 @@ impl Lowering<'_> {
     /// A text that the pattern stands for: the fast ways where there is one.
     pub(super) fn is_like(&mut self, text: Have, pattern: &Pattern) -> Ways {
         match text {
-            Have::Address(_) | Have::Declared(_) if is_beginning(pattern) => self.equal(text, pattern),
+            Have::Address(_) | Have::Declared(_) | Have::Counted { .. } if is_beginning(pattern) => {
+                self.equal(text, pattern)
+            }
             _ => self.matches(text, automaton::glob(pattern).into()),
         }
     }
@@ -131,9 +244,16 @@ impl Lowering<'_> {
         if read == 0 {
             return Ways { yes: vec![self.blocks.jump()], ..Ways::default() };
         }
-        let Have::Declared(slot) = have else {
-            let address = self.address(have);
-            return self.equal_where_read(address, text, read);
+        let slot = match have {
+            Have::Declared(slot) => slot,
+            Have::Counted { address, count } => {
+                let limit = self.least(count, read as i64);
+                return self.equal_up_to(address, text, read, limit);
+            }
+            Have::Address(_) | Have::Held(_) => {
+                let address = self.address(have);
+                return self.equal_where_read(address, text, read);
+            }
         };
         let fits = read <= TEXT_BYTES_MAX;
         let first = if fits { text } else { beginning(text) };
@@ -156,16 +276,33 @@ impl Lowering<'_> {
     /// So many bytes are read and compared.
     fn equal_where_read(&mut self, address: Value, text: &str, read: usize) -> Ways {
         let limit = self.blocks.value(Op::Int(read as i64), Type::U64);
+        self.equal_up_to(address, text, read, limit)
+    }
+
+    /// At most `limit` of so many bytes are read and compared; those that are not are none.
+    fn equal_up_to(&mut self, address: Value, text: &str, read: usize, limit: Value) -> Ways {
         let have = self.blocks.value(Op::ReadStr { address, limit: Some(limit) }, string_type(read + 1));
         let want = self.blocks.value(Op::Str(text.to_owned()), string_type(text.len().max(1)));
         let same = self.blocks.value(Op::StrEq { a: have, b: want, negate: false, first: None }, Type::U64);
         Ways::of(self.blocks.branch(same))
     }
 
+    /// The less of a number, taken for unsigned, and a constant.
+    fn least(&mut self, number: Value, constant: i64) -> Value {
+        let is_less = self.blocks.cmp_int(CmpOp::ULt, number, constant);
+        let constant = self.blocks.int(constant);
+        self.blocks.either(is_less, number, constant)
+    }
+
     /// Where a text is; of one that is held, the text.
     pub(super) fn address(&mut self, have: Have) -> Value {
         match have {
             Have::Address(value) | Have::Held(value) => value,
+            Have::Counted { address, count } => {
+                let limit = self.least(count, COUNTED_BYTES_MAX as i64);
+                let read = Op::ReadStr { address, limit: Some(limit) };
+                self.blocks.value(read, string_type(COUNTED_BYTES_MAX + 1))
+            }
             Have::Declared(slot) => self.blocks.value(Op::Builtin(Builtin::Slot(slot)), Type::U64),
         }
     }

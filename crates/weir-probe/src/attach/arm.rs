@@ -29,6 +29,9 @@ use crate::attach::undo::MappedFile;
 use crate::process::sys;
 use crate::refusal::Error;
 
+/// How often a place that changes while it is written to is tried again.
+const PLACE_TRIES: u32 = 3;
+
 impl Attachment {
     pub(crate) fn arm(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<(), Error> {
         self.consumers.executables = executables.to_vec();
@@ -66,6 +69,20 @@ impl Attachment {
             }
         }
         if !again.is_empty() {
+            for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again, copies)?) {
+                outcomes[index] = outcome;
+            }
+        }
+        // What stands there may be another list between the look and the write.
+        for _ in 0..PLACE_TRIES {
+            let changed = sites.iter().zip(&outcomes).enumerate().filter(|(_, (site, outcome))| {
+                site.called.is_some() && matches!(outcome, Err(Refusal::TextDiffers { .. }))
+            });
+            let indices: Vec<usize> = changed.map(|(index, _)| index).collect();
+            if indices.is_empty() {
+                break;
+            }
+            let again: Vec<SiteRequest> = indices.iter().map(|&index| sites[index].clone()).collect();
             for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again, copies)?) {
                 outcomes[index] = outcome;
             }

@@ -97,7 +97,7 @@ impl Fetched {
         let steps = self.steps(shape);
         let argument = FoundArgument { bytes, signed, steps, ..argument };
         let (name, may_be_text) = (self.name.clone(), bytes == 8 && shape != Shape::Text);
-        Ok((FoundField { name, ty, may_be_text, argument, count: None, is_hidden: false }, Some(form)))
+        Ok((FoundField { name, ty, may_be_text, argument, count: None, form, is_hidden: false }, Some(form)))
     }
 
     fn base_at(&self, event: &Event) -> Result<FoundField, String> {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use weir_event::schema::{Field, Form, Schema, Type};
+use weir_event::schema::{Field, Schema, Type};
 use weir_filter::Dialect;
 use weir_filter::usage::{self, FieldUse};
 use weir_ir::{FoundArgument, FoundField, Module};
@@ -111,8 +111,8 @@ impl Text {
         fields.extend(event.shown().into_iter().filter(|field| !names.contains(&field.name)));
         let mut schema = Schema { event: event.name.clone(), ..Schema::default() };
         let mut arguments = Vec::new();
-        for FoundField { name, ty, argument, count, .. } in fields {
-            schema.fields.push(Field { name, ty, slot: arguments.len() as u8, form: Form::default() });
+        for FoundField { name, ty, argument, count, form, .. } in fields {
+            schema.fields.push(Field { name, ty, slot: arguments.len() as u8, form });
             arguments.push(argument);
             arguments.extend(count);
         }

@@ -33,8 +33,9 @@ Examples:
 #[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("who").required(true).multiple(true).args(["command", "processes", "cgroups", "units", "containers"])))]
 pub(crate) struct Record {
-    /// Record this event: PROVIDER:EVENT in the programs and libraries of the processes, with wildcards (* ? [..]); or
-    /// usdt:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION, uretprobe:BINARY:FUNCTION. Behind a space with fields of your own, as perf
+    /// Record this event: PROVIDER:EVENT in the programs and libraries of the processes (tracepoints of weir's and of LTTng-UST, static
+    /// probes), with wildcards (* ? [..]); or usdt:BINARY:PROVIDER:EVENT, lttng:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION,
+    /// uretprobe:BINARY:FUNCTION. Behind a space with fields of your own, as perf
     /// has them: 'uprobe:./app:f size=%si:u32 name=+0(+8(%di)):string'. May be repeated
     #[arg(short = 'e', long = "event", value_name = "EVENT", required = true)]
     pub(crate) events: Vec<String>,

@@ -33,7 +33,7 @@ pub(crate) struct View {
     pub(crate) events: Vec<String>,
 
     /// Only events that this filter accepts: of their fields and contexts, as `weir trace --filter` has it
-    #[arg(long, value_name = "EXPR")]
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
     pub(crate) filter: Option<String>,
 
     /// What the filter's operators mean

@@ -106,6 +106,7 @@ impl World for TableWorld {
             may_be_text: false,
             argument: FoundArgument { text: name.into(), bytes, signed, place, ..FoundArgument::register(0) },
             count: None,
+            form: weir_event::schema::Form::default(),
             is_hidden: false,
         };
         let register = |number, bits| Ok(ArgumentPlace::Register { number, shift: 0, bits });
@@ -164,6 +165,7 @@ fn static_probes() -> Vec<FoundStatic> {
         may_be_text: false,
         argument: argument.clone(),
         count: None,
+        form: weir_event::schema::Form::default(),
         is_hidden: false,
     };
     let place = |name: &str, address, semaphore, arguments: Vec<FoundArgument>| FoundStatic {

@@ -2,6 +2,8 @@
 //!
 //! The oracles are what LTTng records of the same run, and what the program says that it has emitted.
 
+mod filters;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -248,6 +250,25 @@ fn the_examples_of_lttng_s_documentation_are_recorded_as_lttng_records_them() {
     });
 }
 
+/// The newest of Debian's.
+fn libcamera() -> Option<PathBuf> {
+    let files = std::fs::read_dir("/usr/lib/x86_64-linux-gnu").ok()?.flatten().map(|entry| entry.path());
+    let is_it = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("libcamera.so.");
+    files.filter(is_it).max()
+}
+
+#[test]
+fn the_provider_of_a_library_as_its_package_has_it_is_recorded() {
+    let Some(library) = libcamera() else {
+        return skip::skip("libcamera", "no libcamera.so; apt-get install libcamera0.0.3");
+    };
+    let flags = ["-Wl,--no-as-needed", library.to_str().unwrap()];
+    let Some(harbour) = Harbour::with("camera", &["camera.c"], &flags) else { return };
+    with_lttng("camera", |lttng| {
+        harbour.recorded_by_both(lttng, "./camera", "50", "libcamera", "", 100);
+    });
+}
+
 #[test]
 fn sessions_that_come_and_go_take_nothing_from_weir_and_lose_nothing_by_it() {
     let Some(harbour) = Harbour::with("ferries", &["ferries.c"], &[]) else { return };
@@ -322,6 +343,8 @@ fn filters_see_every_field_and_levels_choose() {
         ("array", "two[1] == -9", 1),
         ("sequence", "seats[2] == 14", 80),
         ("characters", "letters[1] == 100 && deck == 2", 20),
+        ("whole", "letters == \"Ad\" && code == \"Ad*\"", 40),
+        ("two-texts", "name == letters", 69),
         ("label", "deck == \"sun\"", 100),
         ("swapped", "port == 256", 1),
     ] {
