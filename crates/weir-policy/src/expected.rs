@@ -17,6 +17,9 @@ pub const ENTRY_NS: f64 = 1.7;
 /// At both ends of a call: `probe`, `entry and return, empty`.
 pub const BOTH_NS: f64 = 5.5;
 
+/// At an event of LTTng-UST's, with its fields evaluated: `record`, `int and long, 1 thread`, what `weir on lttng's` takes more than `weir`.
+pub const CALLED_NS: f64 = ENTRY_NS + 9.96;
+
 /// The kernel's, that traps: `probe`, `uprobe`: `empty entry`.
 pub const KERNEL_ENTRY_NS: f64 = 9550.0;
 

@@ -238,7 +238,11 @@ fn place(site: &Site, programs: &[Program], in_kernel: Result<(), String>, is_ma
         Err(refusal) => Err(refused(refusal)),
     });
     let catches = matches!(site.returns, Some(Ok(ref returns)) if *returns != Returns::Exits);
-    let own = if catches { cost::BOTH_NS } else { cost::ENTRY_NS };
+    let own = match &site.called {
+        Some(_) => cost::CALLED_NS,
+        None if catches => cost::BOTH_NS,
+        None => cost::ENTRY_NS,
+    };
     let numbers: Vec<usize> = site.programs.iter().map(|wanted| wanted.program).collect();
     let of_programs: f64 = numbers.iter().map(|&number| programs[number].ns).sum();
     Place {

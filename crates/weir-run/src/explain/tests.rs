@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::stages;
-use weir_policy::expected::{BOTH_NS, ENTRY_NS, KERNEL_ENTRY_NS, KERNEL_RETURN_NS, UPDATE_NS, of};
+use weir_policy::expected::{BOTH_NS, CALLED_NS, ENTRY_NS, KERNEL_ENTRY_NS, KERNEL_RETURN_NS, UPDATE_NS, of};
 use weir_source::SourceFile;
 
 /// What a bench has measured.
@@ -24,6 +24,9 @@ fn figures_are_those_of_the_benches() {
         let measured = measured("probe", subject, case);
         assert!((ns / measured - 1.0).abs() < 0.02, "{subject}: {case}: {ns}, {measured}");
     }
+    let record = |subject| measured("record", subject, "int and long, 1 thread");
+    let called = ENTRY_NS + record("weir on lttng's") - record("weir");
+    assert!((CALLED_NS / called - 1.0).abs() < 0.02, "{called}");
     let update = measured("vm", "weir", "op_hash_update");
     assert!((UPDATE_NS / update - 1.0).abs() < 0.02, "{update}");
 }
