@@ -150,6 +150,7 @@ impl Site {
                 binary: described,
                 function: probe.function.1,
                 words: probe.words,
+                stays: probe.stays,
                 listed: probe.listed,
             }),
             semaphore: self.semaphore,

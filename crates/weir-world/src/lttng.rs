@@ -49,6 +49,8 @@ pub struct LttngProbe {
     pub function: (String, LinkAddr),
     /// How many words it hands over.
     pub words: u8,
+    /// Its file stays as long as the process.
+    pub stays: bool,
     /// The word of the place's file that says where the place is.
     pub listed: LinkAddr,
 }
@@ -57,7 +59,11 @@ impl Binaries {
     /// What a tracer of LTTng's has called for the event that is emitted at a place. None where no such event is.
     pub fn lttng_probe(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<LttngProbe> {
         let AtPlace { probe: function, words, listed, .. } = self.lttng_at(path, full_name, address)?;
-        Some(LttngProbe { function, words, listed })
+        let stays = self
+            .needed_paths()
+            .iter()
+            .any(|path| self.open(path).is_ok_and(|(needed, _)| needed == Path::new(&function.0)));
+        Some(LttngProbe { function, words, stays, listed })
     }
 
     /// The event that is emitted at a place that was found before.

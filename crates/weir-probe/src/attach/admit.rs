@@ -163,7 +163,7 @@ pub(crate) fn plan_in_target(
     let binary = site.binary;
     let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
     let bias = ground.bias(binary).ok_or_else(not_mapped)?;
-    if let Some(CalledFunction { binary: described, function, words, listed }) = site.called {
+    if let Some(CalledFunction { binary: described, function, words, stays, listed }) = site.called {
         let bounds = described.function_bounds(function).ok_or(Refusal::SizeUnknown)?;
         let size = (bounds.end.0 - bounds.start.0) as usize;
         ground.as_in_file(described, bounds.start.0, size)?;
@@ -175,6 +175,10 @@ pub(crate) fn plan_in_target(
         let function = function.0.wrapping_add(ground.bias(described).ok_or_else(absent)?);
         let place =
             lists::place(ground.target, listed.0.wrapping_add(bias), window.address.wrapping_add(bias));
+        // What stands in another file must not lead to one that goes before it.
+        if place != window.address.wrapping_add(bias) && !stays {
+            return Err(Refusal::NotCalled { address: place });
+        }
         let called = lists::look(ground.target, place, (function, words))?;
         let window = Window { address: place.wrapping_sub(bias), ..window.with_called(called) };
         let function = function.wrapping_sub(bias);

@@ -152,9 +152,15 @@ impl Attachment {
         };
         let unwinders = hooks.as_ref().err();
         let mut batch = Batch::default();
+        let mut places = HashSet::new();
         for site in sites {
             let planned = site.window.clone().and_then(|window| {
                 let (planned, refused) = plan_in_target(&mut ground, site, window, unwinders)?;
+                // Two files may have come to have one place.
+                let at = planned.patch_address();
+                if site.called.is_some() && !places.insert(at) {
+                    return Err(Refusal::Overlap { address: at });
+                }
                 has_stack(&planned, &self.consumers.executables)?;
                 Ok((planned, refused))
             });

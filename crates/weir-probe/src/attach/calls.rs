@@ -23,7 +23,7 @@ use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, Function, VirtAddr};
 use weir_trampoline::announce;
 
-use crate::attach::lists::{self, list, look_again};
+use crate::attach::lists::{self, list, look};
 use crate::attach::loads::Change;
 use crate::attach::own::OwnHook;
 use crate::attach::request::{Attach, SiteRequest, When};
@@ -87,9 +87,7 @@ impl Attachment {
                 continue;
             }
             // What cannot be read is gone with its file, which is seen elsewhere.
-            let Some(called) = look_again(&self.target, address, (called.function, called.words)) else {
-                continue;
-            };
+            let Ok(called) = look(&self.target, address, (called.function, called.words)) else { continue };
             for patch in self.undo.patches.iter_mut().filter(|patch| patch.address == address) {
                 patch.old = called.old.to_vec();
             }
@@ -99,6 +97,12 @@ impl Attachment {
         }
         let led = self.lead_elsewhere(changed)?;
         Ok(led.iter().filter(|(_, outcome)| outcome.is_ok()).count())
+    }
+
+    /// Where the place of `site` is, or its window, in a file that is mapped with this bias.
+    pub(crate) fn place_of(&self, site: &SiteRequest, window: &Window, bias: u64) -> u64 {
+        let own = window.address.wrapping_add(bias);
+        site.called.map_or(own, |called| lists::place(&self.target, called.listed.0.wrapping_add(bias), own))
     }
 
     /// Puts in those of `sites` whose places turn out to be elsewhere than in their own file, now that it is relocated. What leads to
@@ -134,17 +138,25 @@ impl Attachment {
         let mut places: Vec<(u64, u64)> = called.map(|patch| (patch.address, list(&patch.new))).collect();
         places.sort_unstable();
         let mut lost = HashSet::new();
-        for group in places.chunk_by(|a, b| b.0 - a.0 < TOGETHER) {
-            for piece in group.chunks(TOGETHER as usize / CALLED_BYTES) {
-                let (Some(first), Some(last)) = (piece.first(), piece.last()) else { continue };
-                let mut bytes = vec![0; (last.0 - first.0) as usize + CALLED_BYTES];
-                // What is not there any more is gone with its file.
-                if self.target.memory.read(first.0, &mut bytes).is_err() {
-                    continue;
+        let mut rest = &places[..];
+        while let Some(&(first, _)) = rest.first() {
+            let count = rest.partition_point(|(address, _)| address - first < TOGETHER);
+            let (piece, after) = rest.split_at(count);
+            rest = after;
+            let mut bytes = vec![0; (piece[count - 1].0 - first) as usize + CALLED_BYTES];
+            let is_read = self.target.memory.read(first, &mut bytes).is_ok();
+            for &(address, own) in piece {
+                let mut alone = [0; CALLED_BYTES];
+                let now = match is_read {
+                    true => list(&bytes[(address - first) as usize..]),
+                    // There is a hole between them.
+                    false if self.target.memory.read(address, &mut alone).is_ok() => list(&alone),
+                    // What is not there any more is gone with its file.
+                    false => continue,
+                };
+                if now != own {
+                    lost.insert(address);
                 }
-                let now = |address: u64| list(&bytes[(address - first.0) as usize..]);
-                let is_lost = piece.iter().filter(|(address, own)| now(*address) != *own);
-                lost.extend(is_lost.map(|(address, _)| *address));
             }
         }
         lost

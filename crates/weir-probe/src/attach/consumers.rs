@@ -33,6 +33,7 @@ use crate::attach::admit::{choose, has_stack};
 use crate::attach::counters::{self, Counter};
 use crate::attach::generate::Generated;
 use crate::attach::install::Written;
+use crate::attach::lists;
 use crate::attach::patch::{self, Lever, Turn};
 use crate::attach::request::{Outcome, Patched, SiteRequest};
 use crate::attach::share::CodeFiles;
@@ -227,6 +228,7 @@ impl Attachment {
 
     fn adding(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<Added, Error> {
         self.target.refresh()?;
+        self.lead_again()?;
         self.retire(1)?;
         let first = self.consumers.executables.len();
         self.consumers.executables.extend(executables.iter().cloned());
@@ -293,7 +295,7 @@ impl Attachment {
     ) -> Result<Option<Joined>, Refusal> {
         let window = site.window.as_ref().map_err(Refusal::clone)?;
         let not_mapped = || Refusal::NotMapped { binary: site.binary.path().display().to_string() };
-        let at = window.address.wrapping_add(bias.ok_or_else(not_mapped)?);
+        let at = self.place_of(site, window, bias.ok_or_else(not_mapped)?);
         // What watches over memory runs whether or not the controller lives; other programs must not.
         if self.is_guard(at) && known.contains_key(&at) {
             return Err(Refusal::Overlap { address: at });
@@ -337,6 +339,7 @@ impl Attachment {
 
     fn remove_some(&mut self, consumer: Consumer) -> Result<Report, Error> {
         self.target.refresh()?;
+        self.lead_again()?;
         let (mut gone, mut changed) = (HashSet::new(), Vec::new());
         for (at, site) in self.consumers.sites.iter().enumerate() {
             if !site.owners.contains(&consumer.0) {
@@ -375,6 +378,7 @@ impl Attachment {
 
     fn withdraw_some(&mut self, sites: &[usize]) -> Result<Report, Error> {
         self.target.refresh()?;
+        self.lead_again()?;
         let (mut gone, mut changed) = (HashSet::new(), Vec::new());
         for (at, site) in self.consumers.sites.iter().enumerate() {
             match (sites.contains(&site.planned.number), &site.planned.hook) {
@@ -487,7 +491,11 @@ impl Attachment {
         let is_called = matches!(site.planned.window.shape, Shape::Called(_));
         let patch = self.undo.patches.iter().find(|patch| is_called && patch.address == address);
         let file = patch.and_then(|patch| Some(patch.file.as_ref()?.identity));
-        Turn { address, now, new: leading_to(entry), lever, file }
+        let also = match &site.planned.window.shape {
+            Shape::Called(called) if site.is_lost => lists::bytes_of(called),
+            _ => None,
+        };
+        Turn { address, now, new: leading_to(entry), lever, file, also }
     }
 
     /// Writes `turns`, with their journal entries where they change text.

@@ -8,6 +8,7 @@ use weir_plan::window::Called;
 use weir_symbols::VirtAddr;
 use weir_symbols::maps::Mapping;
 
+use crate::process::mapped::islands;
 use crate::process::memory::Memory;
 use crate::process::target::Target;
 
@@ -16,7 +17,7 @@ pub(crate) fn look(target: &Target, address: u64, function: (u64, u8)) -> Result
     let mut size = [0; 4];
     let is_whole = target.memory.read(address.wrapping_sub(SIZE_BEFORE), &mut size).is_ok()
         && SIZES.contains(&u32::from_le_bytes(size));
-    let called = may_stand(&target.mappings, address).then(|| look_again(target, address, function));
+    let called = may_stand(&target.mappings, address).then(|| read(target, address, function));
     called.flatten().filter(|_| is_whole).ok_or(Refusal::NotCalled { address })
 }
 
@@ -28,12 +29,22 @@ pub(crate) fn place(target: &Target, listed: u64, own: u64) -> u64 {
     listed.ok().filter(|&place| place != own && look(target, place, (0, 0)).is_ok()).unwrap_or(own)
 }
 
-/// The same of a place that was looked at before.
-pub(crate) fn look_again(target: &Target, address: u64, (function, words): (u64, u8)) -> Option<Called> {
+fn read(target: &Target, address: u64, (function, words): (u64, u8)) -> Option<Called> {
     let mut old = [0; CALLED_BYTES];
     target.memory.read(address, &mut old).ok()?;
+    // A list of weir's is nobody's that was there before: it goes with its island.
+    if islands(&target.mappings).iter().any(|island| island.code.contains(&list(&old))) {
+        return None;
+    }
     let others = others(&target.memory, list(&old))?;
     Some(Called { old, others, function, words })
+}
+
+/// The bytes of the list that a place led to, which must be as they were when another takes its place; none has none.
+pub(crate) fn bytes_of(called: &Called) -> Option<(u64, Vec<u8>)> {
+    let list = list(&called.old);
+    let words = called.others.iter().flat_map(|&(function, data)| [function, data]).chain([0]);
+    (list != 0).then(|| (list, words.flat_map(u64::to_le_bytes).collect()))
 }
 
 /// The size of the structure that a place is in, so far before it. (Pointers of it are not relocated yet in a program that begins.)
@@ -60,6 +71,15 @@ fn others(memory: &Memory, list: u64) -> Option<Vec<(u64, u64)>> {
 pub(crate) fn list(bytes: &[u8]) -> u64 {
     let list = bytes.get(CALLED_LIST..CALLED_BYTES).and_then(|list| list.try_into().ok());
     list.map_or(0, u64::from_le_bytes)
+}
+
+/// What stood at a place, as it is given back: who has a list there wants it called, however far he had come when it was looked at.
+pub(crate) fn given_back(old: &[u8]) -> Vec<u8> {
+    let mut bytes = old.to_vec();
+    if list(old) != 0 {
+        bytes[..4].copy_from_slice(&1u32.to_le_bytes());
+    }
+    bytes
 }
 
 /// Whether such a place may stand at `address`: in private memory that the program writes.

@@ -26,6 +26,7 @@ use weir_symbols::maps::Mapping;
 use weir_symbols::{FileIdentity, VirtAddr};
 use weir_trampoline::island::PlannedSite;
 
+use crate::attach::lists;
 use crate::limits::SLICE_PAUSE;
 use crate::process::isa::native::registers::Registers;
 use crate::process::memory::Memory;
@@ -57,6 +58,8 @@ pub(crate) struct Jump {
     pub(crate) returns: bool,
     /// No text is written, but what leads to a list of those who are called.
     pub(crate) is_called: bool,
+    /// The list that it led to.
+    list: Option<(u64, Vec<u8>)>,
     /// A goroutine may wait between its displaced instructions.
     in_go: bool,
     /// What was mapped there when it was planned: a library may go while it is patched, and another come.
@@ -81,7 +84,10 @@ impl Jump {
         let returns = planned.programs.iter().any(|program| program.when.wants_return());
         let (is_hook, is_probe) = (planned.hook.is_some(), !planned.programs.is_empty());
         let in_go = window.room.is_some() && !window.is_indivisible();
-        let is_called = matches!(window.shape, Shape::Called(_));
+        let (is_called, list) = match &window.shape {
+            Shape::Called(called) => (true, lists::bytes_of(called)),
+            Shape::Near | Shape::Short(_) | Shape::Punned { .. } => (false, None),
+        };
         let file = file_at(target, address);
         Jump {
             site,
@@ -94,6 +100,7 @@ impl Jump {
             is_probe,
             returns,
             is_called,
+            list,
             in_go,
             file,
         }
@@ -182,6 +189,8 @@ pub(crate) struct Turn {
     pub(crate) lever: Lever,
     /// Of data, which may be the same by chance in what comes where it was: the file that it is of.
     pub(crate) file: Option<FileIdentity>,
+    /// What else must be as it was.
+    pub(crate) also: Option<(u64, Vec<u8>)>,
 }
 
 /// Where such a jump is written.
@@ -235,12 +244,16 @@ fn turn_page(
 ) -> Result<(), Error> {
     let failed = |source| Error::system("turning a jump", source);
     let text = Text::read(memory, batch.iter().map(|&turn| (turns[turn].address, &turns[turn].now[..])));
-    let as_left =
-        batch.iter().copied().filter(|&turn| text.is(memory, turns[turn].address, &turns[turn].now));
+    let as_left = batch.iter().copied().filter(|&turn| {
+        let also = turns[turn].also.iter().all(|(address, bytes)| text.is(memory, *address, bytes));
+        also && text.is(memory, turns[turn].address, &turns[turn].now)
+    });
     let (mut written, mut parts) = (Vec::new(), Vec::new());
     for index in as_left {
         let turn = turns[index];
         match &turn.lever {
+            // Data has others who write beside it.
+            Lever::Text if turn.file.is_some() => memory.write(turn.address, &turn.new).map_err(failed)?,
             Lever::Text => parts.push((turn.address, &turn.new[..])),
             Lever::File { file, offset } => file.write_all_at(&turn.new, *offset).map_err(failed)?,
         }
@@ -383,7 +396,8 @@ impl Slice<'_> {
                 refusals[index] = Some(Refusal::TextDiffers { offset: 0 });
                 return false;
             }
-            let unlike = jump.old().find(|(address, old)| !text.is(memory, *address, old));
+            let list = jump.list.iter().map(|(address, bytes)| (*address, &bytes[..]));
+            let unlike = jump.old().chain(list).find(|(address, old)| !text.is(memory, *address, old));
             if let Some((address, _)) = unlike {
                 refusals[index] = Some(Refusal::TextDiffers { offset: address.saturating_sub(jump.address) });
             }
@@ -403,8 +417,17 @@ impl Slice<'_> {
             memory.write(hole.address, &hole.new).map_err(failed)?;
             text.note(hole.address, &hole.new);
         }
-        let entries = writes().map(|(entry, _)| (entry.address, &entry.new[..]));
-        text.write(memory, entries.collect()).map_err(failed)
+        // Of a page of text one write; data has others who write beside it.
+        let is_called = |jump: &&usize| self.jumps[**jump].is_called;
+        let entry = |jump: &usize| {
+            let entry = self.jumps[*jump].writes.last();
+            entry.map(|entry| (entry.address, &entry.new[..]))
+        };
+        for (address, new) in ready.iter().filter(is_called).filter_map(entry) {
+            memory.write(address, new).map_err(failed)?;
+        }
+        let in_text = ready.iter().filter(|jump| !is_called(jump));
+        text.write(memory, in_text.filter_map(entry).collect()).map_err(failed)
     }
 }
 
@@ -494,6 +517,7 @@ mod tests {
             is_probe: true,
             returns: false,
             is_called: false,
+            list: None,
             in_go: false,
             file: None,
         }

@@ -30,6 +30,8 @@ pub struct CalledFunction<'a> {
     pub function: LinkAddr,
     /// As [`Called::words`](weir_plan::window::Called::words).
     pub words: u8,
+    /// Its file is never unloaded.
+    pub stays: bool,
     /// The word of the place's file that says where the structure is that the place is in, when its process has relocated it.
     pub listed: LinkAddr,
 }

@@ -125,20 +125,26 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
 /// Places that lead to lists of those who are called in `islands`. The islands say which, and what was there before: of data neither
 /// the file nor, in a forked child, its parent's journal does.
 fn lists(target: &Target, islands: &Ranges) -> Vec<Patch> {
-    let mut patches = Vec::new();
+    let mut patches: Vec<Patch> = Vec::new();
+    let mut left = TEXT_BYTES_MAX;
     for island in self::islands(&target.mappings) {
-        let mut code = vec![0; usize::try_from(island.code.end - island.code.start).unwrap_or(0)];
+        let bytes = island.code.end - island.code.start;
+        let Some(rest) = left.checked_sub(bytes) else { break };
+        left = rest;
+        let mut code = vec![0; usize::try_from(bytes).unwrap_or(0)];
         if target.memory.read(island.code.start, &mut code).is_err() {
             continue;
         }
-        for Led { place, list, old } in called::places(&code, island.code.start) {
+        for Led { place, list, old } in called::places(&code, island.code.start).take(JUMPS_MAX) {
             let mut new = vec![0; CALLED_BYTES];
             let stands = lists::may_stand(&target.mappings, place)
                 && target.memory.read(place, &mut new).is_ok()
-                && lists::list(&new) == list
-                && !islands.contains(lists::list(&old));
-            if stands {
-                let write = Write { address: place, old: old.to_vec(), new };
+                && lists::list(&new) == list;
+            if stands && patches.len() < JUMPS_MAX {
+                // One that goes too is nobody's.
+                let is_gone = islands.contains(lists::list(&old));
+                let old = if is_gone { vec![0; CALLED_BYTES] } else { old.to_vec() };
+                let write = Write { address: place, old, new };
                 patches.push(Patch { is_called: true, ..Patch::of(&write, None) });
             }
         }

@@ -71,7 +71,7 @@ impl Attachment {
             self.consumers.sites.iter().map(|site| site.planned.patch_address()).collect();
         let address = |site: &SiteRequest| {
             let bias = self.target.bias(site.binary)?;
-            Some(site.window.as_ref().ok()?.address.wrapping_add(bias))
+            Some(self.place_of(site, site.window.as_ref().ok()?, bias))
         };
         let is_gone = |index: &usize| {
             sites.get(*index).and_then(address).is_none_or(|address| standing.contains(&address))

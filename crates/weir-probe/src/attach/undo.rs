@@ -601,7 +601,10 @@ fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch
         };
         let outcome = Now::of(patch, now, mapping);
         let is_there = now.is_some_and(|now| patch.stands(now));
-        if outcome == Now::Back && is_there {
+        if outcome == Now::Back && is_there && patch.is_called {
+            let failed = |source| Error::system("giving a list back", source);
+            memory.write(patch.address, &lists::given_back(&patch.old)).map_err(failed)?;
+        } else if outcome == Now::Back && is_there {
             writes.push((patch.address, &patch.old[..]));
         }
         outcomes.push((patch, outcome, is_there));
