@@ -28,7 +28,7 @@ use weir_ir::{
 use weir_probe::target;
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::resolve::{self, Places};
-use weir_symbols::{Binary, Error, Function, LinkAddr, StaticProbe, demangle, pattern};
+use weir_symbols::{Binary, Error, FileIdentity, Function, LinkAddr, StaticProbe, demangle, pattern};
 
 use crate::found::{found_prototype, found_static};
 use crate::kernel::KernelTypes;
@@ -68,6 +68,8 @@ pub struct Binaries {
     opened: RefCell<BTreeMap<PathBuf, Rc<Binary>>>,
     /// Of the same: what LTTng-UST has in them.
     lttng: RefCell<BTreeMap<PathBuf, Rc<InFile>>>,
+    /// What the dynamic linker never unloads, once that was asked.
+    staying: OnceCell<HashSet<FileIdentity>>,
     /// What the target executes: a path, or a name to look for.
     program: Option<String>,
     /// What libraries there are that it could load.
@@ -87,6 +89,7 @@ impl Binaries {
             mappings,
             opened: RefCell::default(),
             lttng: RefCell::default(),
+            staying: OnceCell::new(),
             program,
             later: Later::default(),
             folders: Vec::new(),
@@ -102,6 +105,7 @@ impl Binaries {
             mappings: Vec::new(),
             opened: RefCell::default(),
             lttng: RefCell::default(),
+            staying: OnceCell::new(),
             program,
             later: Later::default(),
             folders: Vec::new(),
@@ -347,7 +351,7 @@ impl Binaries {
     }
 }
 
-/// The static probes that somebody asks for.
+/// The static probes that are asked for.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     /// None: of any.

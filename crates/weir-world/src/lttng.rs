@@ -9,14 +9,14 @@
 //! array or a sequence: how many elements, and their address. The context of a
 //! program has the first words of that row in slots ([`ROW_SLOTS`]), and the row's address in that of the filter's second argument.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use weir_event::schema::{self, Schema, Type};
 use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundStatic, StaticKind, WorldError};
 use weir_probe::window::{ROW_REGISTER, ROW_SLOTS};
-use weir_symbols::{Binary, LinkAddr, StaticProbe, pattern};
+use weir_symbols::{Binary, FileIdentity, LinkAddr, StaticProbe, pattern};
 use weir_ust::{Event, PLACES_SECTION, Place, Provider};
 
 use crate::found::found_static;
@@ -59,11 +59,17 @@ impl Binaries {
     /// What a tracer of LTTng's has called for the event that is emitted at a place. None where no such event is.
     pub fn lttng_probe(&self, path: &str, full_name: &str, address: LinkAddr) -> Option<LttngProbe> {
         let AtPlace { probe: function, words, listed, .. } = self.lttng_at(path, full_name, address)?;
-        let stays = self
-            .needed_paths()
-            .iter()
-            .any(|path| self.open(path).is_ok_and(|(needed, _)| needed == Path::new(&function.0)));
+        let described = self.at(&function.0).and_then(|binary| binary.identity());
+        let stays = described.is_some_and(|file| self.staying_files().contains(&file));
         Some(LttngProbe { function, words, stays, listed })
+    }
+
+    /// The files of [`Binaries::needed_paths`], however they are named.
+    fn staying_files(&self) -> &HashSet<FileIdentity> {
+        self.staying.get_or_init(|| {
+            let paths = self.needed_paths();
+            paths.iter().filter_map(|path| self.open(path).ok()?.1.identity()).collect()
+        })
     }
 
     /// The event that is emitted at a place that was found before.

@@ -66,6 +66,16 @@ impl Harbour {
         err(&output)
     }
 
+    /// A recording of a process, which has said this.
+    #[track_caller]
+    fn recording(&self, folder: &str, event: &str, pid: &str, says: &str) -> Daemon {
+        let record = "exec \"$0\" record -v -o \"$1\" -e \"$2\" -p \"$3\" 2>&1";
+        let args = ["-c", record, env!("CARGO_BIN_EXE_weir"), folder, event, pid];
+        let mut weir = Daemon::spawn(self.command("sh", &args)).unwrap();
+        weir.line_with(says, DEADLINE).unwrap();
+        weir
+    }
+
     fn running(&self, program: &str, args: &[&str]) -> Daemon {
         Daemon::spawn(self.command(&self.0.join(program).display().to_string(), args)).unwrap()
     }
@@ -229,10 +239,7 @@ fn what_lttng_records_is_recorded_field_for_field() {
         let pid = program.pid().to_string();
         let registered = || out(&lttng.ask(&["list", "-u"])).contains(&format!("PID: {pid} "));
         assert!(wait::until(DEADLINE, registered), "it has registered");
-        let record = "exec \"$0\" record -v -o live-ours -e 'lttng:*:ferry:*' -p $1 2>&1";
-        let mut weir =
-            Daemon::spawn(harbour.command("sh", &["-c", record, env!("CARGO_BIN_EXE_weir"), &pid])).unwrap();
-        weir.line_with("4 probes attached", DEADLINE).unwrap();
+        let weir = harbour.recording("live-ours", "lttng:*:ferry:*", &pid, "4 probes attached");
         program.write("\n").unwrap();
         assert!(program.finish(DEADLINE).unwrap().status.success());
         let said = weir.finish(DEADLINE).unwrap();
@@ -290,6 +297,32 @@ fn the_provider_of_a_library_as_its_package_has_it_is_recorded() {
     with_lttng("camera", |lttng| {
         harbour.recorded_by_both(lttng, "./camera", "50", "libcamera", "", 100);
     });
+}
+
+#[test]
+fn a_place_that_is_the_programs_copy_is_found_however_its_library_is_named() {
+    let Some(harbour) = Harbour::with("said", &["said.c"], &[]) else { return };
+    let library = |maps: &str| {
+        let paths = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+        paths.map(String::from).find(|path| path.contains("/liblttng-ust.so"))
+    };
+    let link = harbour.0.join("other-name.so");
+    for (name, event) in
+        [("provider", "lttng_ust_tracef:*"), ("link", "lttng:./other-name.so:lttng_ust_tracef:*")]
+    {
+        let mut program = harbour.running("said", &[]);
+        let pid = program.pid().to_string();
+        let maps = Path::new("/proc").join(&pid).join("maps");
+        let mapped = || std::fs::read_to_string(&maps).ok().and_then(|maps| library(&maps));
+        assert!(wait::until(DEADLINE, || mapped().is_some()), "it has begun");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(mapped().unwrap(), &link).unwrap();
+        let weir = harbour.recording(name, event, &pid, "1 probes attached");
+        program.write("\n").unwrap();
+        assert!(program.finish(DEADLINE).unwrap().status.success());
+        let said = weir.finish(DEADLINE).unwrap();
+        assert!(said.stdout.contains("5 events recorded"), "{name}: {said:?}");
+    }
 }
 
 #[test]
@@ -382,10 +415,16 @@ fn children_and_libraries_lose_no_event() {
     let Some(harbour) = Harbour::with("ferries", &["ferries.c"], &[]) else { return };
     harbour.build("work.so", &["ferry.c"], &["-shared", "-fPIC", "-Dmain=sail"]);
     harbour.build("harbour", &["harbour.c"], &[]);
-    for (name, args) in [("one", &["1", "12"][..]), ("all", &["1", "12", "x"][..])] {
-        let args = [&["-e", "ferry:leaves", "--follow", "--", "./ferries"], args].concat();
-        let said = harbour.recorded(name, &args);
-        assert!(said.contains("1200 events recorded"), "{name}: {said}");
+    let children = &["-e", "ferry:leaves", "--follow", "--", "./ferries"];
+    let library = &["-e", "lttng:./work.so:ferry:*", "--", "./harbour", "./work.so"];
+    for (name, options, args, events) in [
+        ("one", children, &["1", "12"][..], 1200),
+        ("all", children, &["1", "12", "x"], 1200),
+        ("stays", library, &["3"], 120),
+        ("goes", library, &["3", "x"], 120),
+    ] {
+        let said = harbour.recorded(name, &[options, args].concat());
+        assert!(said.contains(&format!("{events} events recorded")), "{name}: {said}");
     }
     // By its provider alone, of a folder that the loader looks in.
     let mut command = harbour.command(
@@ -398,11 +437,6 @@ fn children_and_libraries_lose_no_event() {
         command.output().unwrap()
     });
     assert!(err(&found).contains("40 events recorded"), "{}", err(&found));
-    for (name, args) in [("stays", &["./work.so", "3"][..]), ("goes", &["./work.so", "3", "x"][..])] {
-        let args = [&["-e", "lttng:./work.so:ferry:*", "--", "./harbour"], args].concat();
-        let said = harbour.recorded(name, &args);
-        assert!(said.contains("120 events recorded"), "{name}: {said}");
-    }
 }
 
 #[test]
