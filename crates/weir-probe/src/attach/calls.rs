@@ -10,7 +10,7 @@
 //! enables an event or drops it. Hooks of weir's own notice it where the functions that do that return ([`REGISTER`]): the program waits
 //! there until weir's lists stand again. What they do not see is seen by a look at the places, [`INTERVAL`] apart.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,8 +25,8 @@ use weir_trampoline::announce;
 
 use crate::attach::lists::{self, list, look};
 use crate::attach::loads::Change;
-use crate::attach::own::OwnHook;
-use crate::attach::request::{Attach, SiteRequest, When};
+use crate::attach::own::{self, OwnHook};
+use crate::attach::request::SiteRequest;
 use crate::attach::state::Attachment;
 use crate::process::target::Target;
 use crate::refusal::Error;
@@ -35,9 +35,9 @@ use crate::refusal::Error;
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Places this far apart are read at once.
 const TOGETHER: u64 = 64 << 10;
-/// The library that changes the lists, and its functions that do.
+/// The library that changes the lists.
 const LIBRARY: &str = "liblttng-ust-tracepoint.so.";
-const AFTER: &str = "lttng_ust_tp_probe_prune_release_queue";
+/// Its functions that do.
 const REGISTER: [&str; 5] = [
     "lttng_ust_tracepoint_module_register",
     "lttng_ust_tracepoint_provider_register",
@@ -45,6 +45,8 @@ const REGISTER: [&str; 5] = [
     "lttng_ust_tp_probe_register_queue_release",
     "lttng_ust_tp_probe_unregister_queue_release",
 ];
+/// The one that a session calls after it has changed what it wants to.
+const AFTER: &str = "lttng_ust_tp_probe_prune_release_queue";
 
 /// Places that led elsewhere than to weir's lists, and lead there again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,21 +78,21 @@ impl Attachment {
             return Ok(0);
         }
         self.target.refresh()?;
+        let patches: HashMap<u64, usize> =
+            self.undo.patches.iter().map(|patch| patch.address).zip(0..).collect();
         let mut changed = Vec::new();
         for (at, site) in self.consumers.sites.iter_mut().enumerate() {
-            let address = site.planned.patch_address();
             let Shape::Called(called) = &site.planned.window.shape else { continue };
-            let patch = self.undo.patches.iter().find(|patch| patch.address == address);
-            let file = patch.and_then(|patch| Some(patch.file.as_ref()?.identity));
-            let now = self.target.mapping_at(VirtAddr(address)).map(Mapping::identity);
-            if !lost.contains(&address) || file != now {
+            let address = site.planned.patch_address();
+            let Some(&patch) = patches.get(&address).filter(|_| lost.contains(&address)) else { continue };
+            let patch = &mut self.undo.patches[patch];
+            let file = patch.file.as_ref().map(|file| file.identity);
+            if file != self.target.mapping_at(VirtAddr(address)).map(Mapping::identity) {
                 continue;
             }
             // What cannot be read is gone with its file, which is seen elsewhere.
             let Ok(called) = look(&self.target, address, (called.function, called.words)) else { continue };
-            for patch in self.undo.patches.iter_mut().filter(|patch| patch.address == address) {
-                patch.old = called.old.to_vec();
-            }
+            patch.old = called.old.to_vec();
             site.is_lost = true;
             site.planned.window.shape = Shape::Called(called);
             changed.push((at, site.planned.clone()));
@@ -105,9 +107,12 @@ impl Attachment {
         site.called.map_or(own, |called| lists::place(&self.target, called.listed.0.wrapping_add(bias), own))
     }
 
-    /// Puts in those of `sites` whose places turn out to be elsewhere than in their own file, now that it is relocated. What leads to
-    /// weir's list in the file is used by nobody, and given back with all else.
+    /// Puts in those of `sites` whose places turn out to be elsewhere than in their own file, now that it is relocated. The
+    /// place in the file, which is not used then, goes on leading to weir's list and is restored with all else.
     pub(crate) fn follow_places(&mut self, sites: &[SiteRequest], change: &mut Change) -> Result<(), Error> {
+        if !sites.iter().any(|site| site.called.is_some()) {
+            return Ok(());
+        }
         let standing: HashSet<u64> =
             self.consumers.sites.iter().map(|site| site.planned.patch_address()).collect();
         let mut found: HashSet<u64> = HashSet::new();
@@ -134,6 +139,9 @@ impl Attachment {
 
     /// Addresses of the places that lead to another list than weir's.
     fn led_elsewhere(&self) -> HashSet<u64> {
+        if !self.calls.has_places {
+            return HashSet::new();
+        }
         let called = self.undo.patches.iter().filter(|patch| patch.is_called);
         let mut places: Vec<(u64, u64)> = called.map(|patch| (patch.address, list(&patch.new))).collect();
         places.sort_unstable();
@@ -164,7 +172,7 @@ impl Attachment {
 
     /// Has the program wait where it has changed lists, if that library is there by now and this was not done yet.
     pub(crate) fn hook_registering(&mut self) -> Result<(), Error> {
-        if self.calls.is_hooked || !self.undo.patches.iter().any(|patch| patch.is_called) {
+        if self.calls.is_hooked || !self.calls.has_places {
             return Ok(());
         }
         let Some(registering) = Registering::find(&self.target) else { return Ok(()) };
@@ -226,7 +234,7 @@ impl Registering {
                 Err(refusal) => exits.push(((*function).clone(), Err(refusal))),
             }
         }
-        // Called when a session has changed what it wants to, so that what is not seen above is seen then.
+        // What is not seen above is seen then.
         if let Some(after) = binary.find(AFTER).ok().and_then(|found| found.first().copied().cloned()) {
             let window = plan_sites(&[(&binary, Place::Entry(&after))]).remove(0);
             exits.push((after, window));
@@ -241,15 +249,6 @@ impl Registering {
     }
 
     fn sites(&self) -> Vec<SiteRequest<'_>> {
-        let site = |(function, window)| SiteRequest {
-            binary: &self.binary,
-            function,
-            window,
-            called: None,
-            semaphore: None,
-            programs: vec![Attach { executable: 0, cookie: 0, when: When::Entry }],
-            returns: None,
-        };
-        self.exits.iter().map(|(function, window)| site((function, window))).collect()
+        self.exits.iter().map(|(function, window)| own::request(&self.binary, function, window, 0)).collect()
     }
 }

@@ -426,15 +426,17 @@ impl Attachment {
         // Before anything leads there: a hit that found them closed would be one that the others miss.
         let sites = &self.consumers.sites;
         self.open_gates(&generated, |site| sites[ats[site]].mode == Mode::Armed)?;
+        let patches: HashMap<u64, usize> =
+            self.undo.patches.iter().map(|patch| patch.address).zip(0..).collect();
         let mut turns: Vec<(usize, u64, Turn)> = Vec::new();
         let mut gates: HashMap<usize, u64> = HashMap::new();
         for entry in generated.entries().filter(|entry| outcomes[entry.site].is_ok()) {
             self.undo.places.add(&entry.places);
-            turns.push((entry.site, entry.address, self.turn(ats[entry.site], entry.address)));
+            turns.push((entry.site, entry.address, self.turn(ats[entry.site], entry.address, &patches)));
             gates.insert(entry.site, entry.gate);
         }
         self.undo.places.sort();
-        self.turn_all(&turns, &ats, &mut outcomes)?;
+        self.turn_all(&turns, &ats, &patches, &mut outcomes)?;
         let mut planned: Vec<Option<PlannedSite>> = planned.into_iter().map(Some).collect();
         for (site, address, _) in turns {
             if outcomes[site].is_ok()
@@ -467,8 +469,8 @@ impl Attachment {
         Ok(count > 0 && led.iter().take(count).all(|(_, outcome)| outcome.is_ok()))
     }
 
-    /// How the jump of site `at` is led to the trampoline at `entry`.
-    fn turn(&self, at: usize, entry: u64) -> Turn {
+    /// How the jump of site `at` is led to the trampoline at `entry`. `patches`: by address.
+    fn turn(&self, at: usize, entry: u64, patches: &HashMap<u64, usize>) -> Turn {
         let site = &self.consumers.sites[at];
         let address = site.lever();
         let lever = match site.landing {
@@ -488,12 +490,13 @@ impl Attachment {
             Shape::Called(called) if site.is_lost => called.old.to_vec(),
             _ => leading_to(site.entry),
         };
-        let is_called = matches!(site.planned.window.shape, Shape::Called(_));
-        let patch = self.undo.patches.iter().find(|patch| is_called && patch.address == address);
-        let file = patch.and_then(|patch| Some(patch.file.as_ref()?.identity));
-        let also = match &site.planned.window.shape {
-            Shape::Called(called) if site.is_lost => lists::bytes_of(called),
-            _ => None,
+        let (file, also) = match &site.planned.window.shape {
+            Shape::Called(called) => {
+                let patch = patches.get(&address).map(|&patch| &self.undo.patches[patch]);
+                let file = patch.and_then(|patch| Some(patch.file.as_ref()?.identity));
+                (file, site.is_lost.then(|| lists::bytes_of(called)).flatten())
+            }
+            Shape::Near | Shape::Short(_) | Shape::Punned { .. } => (None, None),
         };
         Turn { address, now, new: leading_to(entry), lever, file, also }
     }
@@ -503,10 +506,9 @@ impl Attachment {
         &mut self,
         turns: &[(usize, u64, Turn)],
         ats: &[usize],
+        patches: &HashMap<u64, usize>,
         outcomes: &mut [Result<(), Refusal>],
     ) -> Result<(), Error> {
-        let patches: HashMap<u64, usize> =
-            self.undo.patches.iter().map(|patch| patch.address).zip(0..).collect();
         let mut entries: Vec<Option<u32>> = Vec::with_capacity(turns.len());
         for (_, _, turn) in turns {
             entries.push(match (&turn.lever, patches.get(&turn.address)) {

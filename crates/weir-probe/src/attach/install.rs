@@ -168,6 +168,7 @@ impl Attachment {
                 file = self.file_at(write.address, file);
                 let patch = Patch::of(write, leads_from(write));
                 let is_called = jump.is_called;
+                self.calls.has_places |= is_called;
                 self.undo.patches.push(Patch { is_hook, is_probe, is_called, file: file.clone(), ..patch });
             }
             entries.push(of_jump);

@@ -8,7 +8,7 @@ use weir_plan::window::Called;
 use weir_symbols::VirtAddr;
 use weir_symbols::maps::Mapping;
 
-use crate::process::mapped::islands;
+use crate::process::mapped::is_weirs;
 use crate::process::memory::Memory;
 use crate::process::target::Target;
 
@@ -32,8 +32,8 @@ pub(crate) fn place(target: &Target, listed: u64, own: u64) -> u64 {
 fn read(target: &Target, address: u64, (function, words): (u64, u8)) -> Option<Called> {
     let mut old = [0; CALLED_BYTES];
     target.memory.read(address, &mut old).ok()?;
-    // A list of weir's is nobody's that was there before: it goes with its island.
-    if islands(&target.mappings).iter().any(|island| island.code.contains(&list(&old))) {
+    // A list of weir's was not there before: it goes with its island.
+    if target.mapping_at(VirtAddr(list(&old))).is_some_and(is_weirs) {
         return None;
     }
     let others = others(&target.memory, list(&old))?;

@@ -186,9 +186,10 @@ impl Attachment {
             self.consumers.executables.push(program);
         }
         let program = self.consumers.executables.len().saturating_sub(1);
-        let of_registering = registering.iter().flat_map(|registering| registering.hooks(program));
-        let hooks: Vec<OwnHook> = of_registering.chain(doors.hooks()).chain(linker).collect();
-        let count = registering.iter().flat_map(|registering| registering.hooks(program)).count();
+        let mut hooks: Vec<OwnHook> =
+            registering.iter().flat_map(|registering| registering.hooks(program)).collect();
+        let count = hooks.len();
+        hooks.extend(doors.hooks().chain(linker));
         // Before it runs on. A filter that a child installs before it is probed is seen at the doors alone.
         // Of a shadow stack the wait's return address could not be taken back.
         let has_doors = hooks.len() > count + usize::from(hook.is_some());

@@ -59,7 +59,6 @@ impl Attachment {
 /// Adds a hook to `sites`, or its program to the site that is there already; which one.
 fn join<'a>(sites: &mut Vec<SiteRequest<'a>>, hook: &OwnHook<'a>) -> Result<usize, Refusal> {
     let window = hook.window;
-    let attach = Attach { executable: hook.program, cookie: 0, when: When::Entry };
     let is_there = |site: &SiteRequest| match (site.window, window) {
         (Ok(one), Ok(other)) => {
             one.address == other.address && site.binary.identity() == hook.binary.identity()
@@ -67,21 +66,28 @@ fn join<'a>(sites: &mut Vec<SiteRequest<'a>>, hook: &OwnHook<'a>) -> Result<usiz
         _ => false,
     };
     let Some(at) = sites.iter().position(is_there) else {
-        sites.push(SiteRequest {
-            binary: hook.binary,
-            function: hook.function,
-            window,
-            called: None,
-            semaphore: None,
-            programs: vec![attach],
-            returns: None,
-        });
+        sites.push(request(hook.binary, hook.function, window, hook.program));
         return Ok(sites.len() - 1);
     };
     let programs = &mut sites[at].programs;
     if programs.len() >= PROGRAMS_PER_SITE_MAX {
         return Err(Refusal::TooManyPrograms { given: programs.len() + 1, max: PROGRAMS_PER_SITE_MAX });
     }
-    programs.push(attach);
+    programs.push(at_entry(hook.program));
     Ok(at)
+}
+
+/// The site of a function at whose entry a program of weir's own is to run.
+pub(crate) fn request<'a>(
+    binary: &'a Binary,
+    function: &'a Function,
+    window: &'a Result<Window, Refusal>,
+    program: usize,
+) -> SiteRequest<'a> {
+    let programs = vec![at_entry(program)];
+    SiteRequest { binary, function, window, called: None, semaphore: None, programs, returns: None }
+}
+
+fn at_entry(program: usize) -> Attach {
+    Attach { executable: program, cookie: 0, when: When::Entry }
 }

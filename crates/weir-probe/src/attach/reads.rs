@@ -36,8 +36,9 @@ use weir_symbols::{Binary, FileIdentity, Function, FunctionKind, LinkAddr};
 use weir_trampoline::island::Place as IslandPlace;
 use weir_trampoline::unmap;
 
+use crate::attach::own::request;
 use crate::attach::patch::PAGE;
-use crate::attach::request::{Attach, SiteRequest, When};
+use crate::attach::request::SiteRequest;
 use crate::attach::state::{Attachment, Stage};
 use crate::attach::survey;
 use crate::limits::{GUARDS_MAX, WRITES_PER_SITE_MAX};
@@ -455,16 +456,6 @@ impl Found {
         };
         self.guards.iter().map(passage).collect()
     }
-}
-
-fn request<'a>(
-    binary: &'a Binary,
-    function: &'a Function,
-    window: &'a Result<Window, Refusal>,
-    program: usize,
-) -> SiteRequest<'a> {
-    let programs = vec![Attach { executable: program, cookie: 0, when: When::Entry }];
-    SiteRequest { binary, function, window, called: None, semaphore: None, programs, returns: None }
 }
 
 /// What one file says of its calls. The same for all processes.

@@ -141,7 +141,7 @@ fn lists(target: &Target, islands: &Ranges) -> Vec<Patch> {
                 && target.memory.read(place, &mut new).is_ok()
                 && lists::list(&new) == list;
             if stands && patches.len() < JUMPS_MAX {
-                // One that goes too is nobody's.
+                // One that goes too is not restored.
                 let is_gone = islands.contains(lists::list(&old));
                 let old = if is_gone { vec![0; CALLED_BYTES] } else { old.to_vec() };
                 let write = Write { address: place, old, new };

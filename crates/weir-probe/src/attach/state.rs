@@ -182,6 +182,8 @@ pub(super) enum Watched {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     pub(super) looked: Option<Instant>,
+    /// Some were patched, or were to be.
+    pub(super) has_places: bool,
     /// The function that registers such places announces that.
     pub(super) is_hooked: bool,
     /// Why it does not.
