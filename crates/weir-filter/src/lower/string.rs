@@ -53,8 +53,10 @@ impl Lowering<'_> {
             _ => (op, left, right),
         };
         if let (Kind::Str { from }, Kind::Str { from: other }) = (self.kind(left), self.kind(right)) {
-            let ways = self.same(from, other);
-            return if op == BinaryOp::Ne { self.unless_null(ways) } else { self.where_same(ways) };
+            let (ways, absent) = self.same(from, other);
+            let mut ways = if op == BinaryOp::Ne { ways.negated() } else { ways };
+            ways.no.extend(absent);
+            return ways;
         }
         let (Kind::Str { from }, NodeKind::Str(pattern)) = (self.kind(field), &self.ast.node(constant).kind)
         else {
@@ -125,19 +127,6 @@ impl Lowering<'_> {
         (ways, absent)
     }
 
-    /// `==`: false where a text is not there.
-    fn where_same(&self, (mut ways, absent): (Ways, Vec<Edge>)) -> Ways {
-        ways.no.extend(absent);
-        ways
-    }
-
-    /// `!=` of what `same` says: also false where a text is not there.
-    fn unless_null(&self, (ways, absent): (Ways, Vec<Edge>)) -> Ways {
-        let mut ways = ways.negated();
-        ways.no.extend(absent);
-        ways
-    }
-
     /// A text, and the way on which it is not there.
     fn have(&mut self, from: Text) -> (Have, Option<Edge>) {
         let place = match from {
@@ -152,18 +141,23 @@ impl Lowering<'_> {
         let address = self.read(place);
         let (there, null) = self.blocks.branch(address);
         self.blocks.open(&[there]);
-        (Have::Address(address), Some(null))
+        let have = match from {
+            Text::Declared(slot) => Have::Declared(slot),
+            _ => Have::Address(address),
+        };
+        (have, Some(null))
     }
 
     /// The text itself, as much of it as is looked at.
     fn held(&mut self, have: Have) -> Value {
         match have {
-            Have::Address(address) => {
+            Have::Address(_) | Have::Declared(_) => {
+                let address = self.address(have);
                 let limit = self.blocks.value(Op::Int(COUNTED_BYTES_MAX as i64), Type::U64);
                 let read = Op::ReadStr { address, limit: Some(limit) };
                 self.blocks.value(read, string_type(COUNTED_BYTES_MAX + 1))
             }
-            _ => self.address(have),
+            Have::Held(_) | Have::Counted { .. } => self.address(have),
         }
     }
 
@@ -183,38 +177,21 @@ impl Lowering<'_> {
         holds_of_null: bool,
         holds: impl FnOnce(&mut Self, Have) -> Ways,
     ) -> Ways {
+        if let Text::Declared(slot) = from
+            && self.there >> slot & 1 != 0
+        {
+            return holds(self, Have::Declared(slot));
+        }
         let before = self.errors.len();
-        let place = match from {
-            Text::Comm => {
-                let comm = self.blocks.value(Op::Builtin(Builtin::Comm), Type::Str { bytes: COMM_BYTES });
-                return holds(self, Have::Held(comm));
-            }
-            Text::Characters { slot, count } => {
-                let characters = self.characters(slot, count);
-                let mut ways = holds(self, characters);
-                if self.checked.dialect == Dialect::Weir {
-                    ways.no.extend(self.errors.drain(before..));
-                }
-                return ways;
-            }
-            Text::Declared(slot) if self.there >> slot & 1 != 0 => return holds(self, Have::Declared(slot)),
-            Text::Declared(slot) => Place::Builtin(Builtin::Slot(slot)),
-            Text::At(place) => place,
-        };
-        let address = self.read(place);
-        let (there, null) = self.blocks.branch(address);
-        self.blocks.open(&[there]);
-        let (have, slots) = match from {
-            Text::Declared(slot) => (Have::Declared(slot), 1 << slot),
-            _ => (Have::Address(address), 0),
-        };
+        let (have, null) = self.have(from);
         let mut ways = holds(self, have);
         let is_lttng = self.checked.dialect == Dialect::Lttng;
-        if is_lttng && holds_of_null {
-            ways.yes.push(null);
-        } else {
-            ways.no.push(null);
-            ways.there |= slots;
+        match null {
+            Some(null) if is_lttng && holds_of_null => ways.yes.push(null),
+            null => {
+                ways.no.extend(null);
+                ways.there |= if let Have::Declared(slot) = have { 1 << slot } else { 0 };
+            }
         }
         if !is_lttng {
             ways.no.extend(self.errors.drain(before..));

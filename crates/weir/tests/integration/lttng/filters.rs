@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use testkit::lttng::Lttng;
-use testkit::random::{seed_and_count, state};
+use testkit::random::{Source, seed_and_count};
 
 use super::{Harbour, err, out, with_lttng};
 
@@ -22,20 +22,9 @@ const ROWS: usize = 64;
 const TOGETHER: usize = 100;
 
 /// Draws expressions.
-struct Draw(u64);
+struct Draw(Source);
 
 impl Draw {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[self.below(choices.len())]
-    }
-
     fn number(&mut self) -> String {
         const NUMBERS: [&str; 22] = [
             "0",
@@ -61,7 +50,7 @@ impl Draw {
             "4294967295",
             "0x10",
         ];
-        self.of(&NUMBERS).to_owned()
+        self.0.pick(&NUMBERS).to_owned()
     }
 
     /// An integer.
@@ -71,50 +60,50 @@ impl Draw {
             "seq[2]", "state",
         ];
         if depth == 0 {
-            return self.of(&FIELDS).to_owned();
+            return self.0.pick(&FIELDS).to_owned();
         }
-        match self.below(12) {
-            0..=4 => self.of(&FIELDS).to_owned(),
-            5 => format!("-{}", self.of(&FIELDS)),
-            6 => format!("~{}", self.of(&FIELDS)),
-            7 => format!("!{}", self.of(&FIELDS)),
+        match self.0.below(12) {
+            0..=4 => self.0.pick(&FIELDS).to_owned(),
+            5 => format!("-{}", self.0.pick(&FIELDS)),
+            6 => format!("~{}", self.0.pick(&FIELDS)),
+            7 => format!("!{}", self.0.pick(&FIELDS)),
             8 => format!(
                 "({} {} {})",
-                self.of(&FIELDS),
-                self.of(&["<<", ">>"]),
-                self.of(&["0", "1", "3", "31", "63", "64"])
+                self.0.pick(&FIELDS),
+                self.0.pick(&["<<", ">>"]),
+                self.0.pick(&["0", "1", "3", "31", "63", "64"])
             ),
             _ => {
-                let (left, op) = (self.int(depth - 1), self.of(&["&", "|", "^"]));
-                let right = if self.below(2) == 0 { self.number() } else { self.int(depth - 1) };
+                let (left, op) = (self.int(depth - 1), self.0.pick(&["&", "|", "^"]));
+                let right = if self.0.below(2) == 0 { self.number() } else { self.int(depth - 1) };
                 format!("({left} {op} {right})")
             }
         }
     }
 
     fn real(&mut self) -> String {
-        let field = self.of(&["f", "d"]);
-        match self.below(5) {
+        let field = self.0.pick(&["f", "d"]);
+        match self.0.below(5) {
             0 => format!("-{field}"),
             _ => field.to_owned(),
         }
     }
 
     fn compared(&mut self) -> &'static str {
-        self.of(&["==", "!=", "<", "<=", ">", ">="])
+        self.0.pick(&["==", "!=", "<", "<=", ">", ">="])
     }
 
     fn comparison(&mut self, depth: usize) -> String {
-        match self.below(10) {
+        match self.0.below(10) {
             0..=3 => {
                 let (left, op) = (self.int(depth), self.compared());
-                let right = if self.below(3) > 0 { self.number() } else { self.int(depth) };
+                let right = if self.0.below(3) > 0 { self.number() } else { self.int(depth) };
                 format!("{left} {op} {right}")
             }
             4 | 5 => {
                 let (left, op) = (self.real(), self.compared());
-                let right = match self.below(3) {
-                    0 => self.of(&["0.5", "1.5", "-1.5", "1e3", "1e18", "0.0"]).to_owned(),
+                let right = match self.0.below(3) {
+                    0 => self.0.pick(&["0.5", "1.5", "-1.5", "1e3", "1e18", "0.0"]).to_owned(),
                     1 => self.real(),
                     _ => self.int(0),
                 };
@@ -125,12 +114,12 @@ impl Draw {
                     "", "a", "ab", "abc", "ab*", "*", "b\\\\*", "*b*", "hell*", "*o", "(null)", "\u{e9}",
                     "abd", "z",
                 ];
-                let text = format!("\"{}\"", self.of(&TEXTS));
+                let text = format!("\"{}\"", self.0.pick(&TEXTS));
                 let ordered = !text.contains('*') || text.ends_with("*\"") && text.matches('*').count() == 1;
-                let op = if ordered { self.compared() } else { self.of(&["==", "!="]) };
-                let field = self.of(&["s", "t", "tag"]);
-                match self.below(6) {
-                    0 => format!("s {} t", self.of(&["==", "!="])),
+                let op = if ordered { self.compared() } else { self.0.pick(&["==", "!="]) };
+                let field = self.0.pick(&["s", "t", "tag"]);
+                match self.0.below(6) {
+                    0 => format!("s {} t", self.0.pick(&["==", "!="])),
                     1 => format!("{text} {op} {field}"),
                     _ => format!("{field} {op} {text}"),
                 }
@@ -143,11 +132,11 @@ impl Draw {
         if depth == 0 {
             return self.comparison(1);
         }
-        match self.below(6) {
+        match self.0.below(6) {
             0 | 1 => self.comparison(2),
             2 => format!("!({})", self.expression(depth - 1)),
             _ => {
-                let (left, op) = (self.expression(depth - 1), self.of(&["&&", "||"]));
+                let (left, op) = (self.expression(depth - 1), self.0.pick(&["&&", "||"]));
                 format!("({left}) {op} ({})", self.expression(depth - 1))
             }
         }
@@ -235,7 +224,7 @@ fn filters_decide_as_lttng_s_do() {
     let (seed, count) = seed_and_count("WEIR_LTTNG_FILTERS", EVERY_DAY);
     let Some(harbour) = Harbour::with("corpus", &["corpus.c"], &["-lm"]) else { return };
     with_lttng("filters", |lttng| {
-        let mut draw = Draw(state(seed));
+        let mut draw = Draw(Source::new(seed));
         let mut filters = vec!["id >= 0".to_owned()];
         filters.extend((0..count).map(|number| draw.expression(number as usize % 3)));
         // All rows, which weir's filters are asked of.
