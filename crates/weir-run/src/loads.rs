@@ -82,7 +82,7 @@ impl Followed {
         }
     }
 
-    /// Says which events somebody else has taken, and that they are there again.
+    /// Says which events other tracers have taken, and that they are there again.
     pub(crate) fn look_at_calls(&mut self, attachment: &mut Attachment) {
         match attachment.look_at_calls() {
             Ok(None) => {}

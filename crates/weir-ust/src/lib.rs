@@ -77,7 +77,7 @@ pub struct Field {
     pub is_unfiltered: bool,
 }
 
-/// Where a file emits events of one kind: a word that is 0 while nobody wants them, and the list of those who do.
+/// Where a file emits events of one kind: a word that is 0 while no tracer wants them, and the list of functions to call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The first part of the event's name.

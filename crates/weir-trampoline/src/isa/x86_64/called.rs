@@ -4,7 +4,7 @@
 //! an address, which nothing but that function reads.
 //!
 //! ```text
-//! +0        a mark, the place, and what stood there before: for whoever finds this after a weir that is gone
+//! +0        a mark, the place, and what stood there before: for a later weir that finds this
 //! +32       struct lttng_ust_event_common: an event that is enabled, of a notifier, whose filter is the trampoline
 //! +80       {function, data} of those who were there
 //!           {function of the event, address of that struct}
@@ -20,15 +20,12 @@
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::{CodeAssembler, qword_ptr, rax, rcx, rdi};
-use weir_plan::limits::{CALLED_BYTES, CALLED_LIST};
-use weir_plan::window::{Called, ROW_SLOTS};
-
 use weir_ebpf::pt_regs;
+use weir_plan::limits::{CALLED_BYTES, CALLED_LIST};
+use weir_plan::window::{Called, ROW_REGISTER, ROW_SLOTS};
 
 use crate::isa::x86_64::emitter::{Emitter, RCX, SLOTS};
 
-/// rsi, the address of the fields, and rdx, that of where the event was emitted.
-const ROW: u8 = 6;
 /// What a C function leaves as it was: rbx, rbp, r12 to r15.
 const KEPT: [u8; 6] = [3, 5, 12, 13, 14, 15];
 
@@ -50,7 +47,7 @@ pub(crate) fn give_back(out: &mut Emitter, changed: u16) {
 fn kept(changed: u16) -> Vec<u8> {
     let mut kept: Vec<u8> = KEPT.into_iter().filter(|register| changed >> register & 1 == 1).collect();
     if kept.len() % 2 == 1 {
-        kept.push(ROW);
+        kept.push(ROW_REGISTER);
     }
     kept
 }
@@ -58,8 +55,9 @@ fn kept(changed: u16) -> Vec<u8> {
 /// Puts the fields that the programs read, by the slots of the context, where they find them. Uses rcx.
 pub(crate) fn fields(out: &mut Emitter, called: &Called, is_read: &dyn Fn(i32) -> bool) {
     const IP: i32 = pt_regs::REGISTERS[16] as i32;
-    if is_read(SLOTS[usize::from(ROW)]) {
-        out.store(ROW, SLOTS[usize::from(ROW)]);
+    let row = SLOTS[usize::from(ROW_REGISTER)];
+    if is_read(row) {
+        out.store(ROW_REGISTER, row);
     }
     let slots = ROW_SLOTS.into_iter().map(|slot| 8 * i32::from(slot));
     for (slot, word) in slots.zip(0..).filter(|&(slot, _)| is_read(slot)) {
