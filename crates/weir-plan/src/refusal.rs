@@ -106,6 +106,8 @@ pub enum Refusal {
         "stacks-copied: the process uses greenlet, which moves stacks, so that return addresses cannot be replaced"
     )]
     StacksCopied,
+    #[error("return-replaced: another weir replaces return addresses in this process, and one at a time can")]
+    ReturnReplaced,
     #[error("unwinder-unknown: {detail}; it would not find its way through a probed return")]
     UnwinderUnknown { detail: String },
     #[error("too-many-programs: {given} on one function, at most {max}")]
@@ -147,6 +149,7 @@ impl Refusal {
                 | Refusal::ReturnExits { .. }
                 | Refusal::ReturnKept
                 | Refusal::StacksCopied
+                | Refusal::ReturnReplaced
                 | Refusal::UnwinderUnknown { .. }
         )
     }

@@ -31,6 +31,7 @@ mod lend;
 mod lists;
 pub mod loads;
 mod notifier;
+mod others;
 mod own;
 mod patch;
 pub(crate) mod pending;
@@ -65,6 +66,7 @@ use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
 pub use crate::attach::vanished::Vanished;
 use crate::limits::{self, HANDING_OVER_LOOKS, HANDING_OVER_PAUSE};
+use crate::process::mapped::Maker;
 use crate::process::stop::{self, Stops};
 use crate::process::target::Target;
 use crate::refusal::Error;
@@ -88,10 +90,12 @@ pub fn prepare(
     let bytes = control.bytes;
     let Shared { control, control_address, maps_address, taken_over } =
         share_segments(&mut target, maps, control, identity).map_err(|error| target.explain(error))?;
+    (target.maker, target.child_of) = (Some(Maker::of(identity)), None);
     let of_maps = maps_address..maps_address + maps.layout().bytes;
     let undo = Undo {
         segments: vec![of_maps, control_address..control_address + bytes],
         islands: Vec::new(),
+        files: None,
         patches: Vec::new(),
         unknown: Vec::new(),
         counters: Vec::new(),
@@ -226,13 +230,13 @@ impl Attachment {
     /// weir has taken over.
     pub fn detach(&mut self) -> Result<Report, Error> {
         self.is_detached = true;
-        let mut looks = if self.target.handed_over.is_some() { HANDING_OVER_LOOKS } else { 0 };
+        let mut looks = HANDING_OVER_LOOKS;
         loop {
             if self.target.is_taken_over() {
                 return Ok(Report { replaced: true, ..Report::default() });
             }
             match self.take_out() {
-                // By the other, which comes at this moment.
+                // By another weir, which comes at this moment.
                 Err(Error::AlreadyTraced { .. } | Error::AlreadyProbed { .. }) if looks > 0 => {
                     looks -= 1;
                     thread::sleep(HANDING_OVER_PAUSE);
@@ -256,15 +260,25 @@ impl Attachment {
         // One that was held until it is attached to is not going to be.
         self.target.stays_held = false;
         let mut report = self.undo.run(&mut self.target)?;
-        if self.target.taken_from.is_some() && !report.replaced {
-            // What a thread had of the weir before, and text that has led there since. Where something stays, it stays mapped.
-            let _ = restore::restore(&mut self.target);
-        }
         report.pending = pending;
         report.stops.add(counting);
         let journal = self.control.journal();
         lowered.into_iter().for_each(|index| journal.set_state(index, JournalState::Applied));
         journal.undo_text();
+        // What lies over it may be of one that is gone too.
+        let is_covered = !report.covered.is_empty();
+        if is_covered {
+            self.control.leave_behind();
+        }
+        // What a thread had of the weir before, and text that has led there since; or what lay under this one's. Where something stays,
+        // it stays mapped.
+        if !report.replaced
+            && restore::has_gone(&self.target).unwrap_or(false)
+            && let Ok(restored) = restore::restore(&mut self.target)
+            && is_covered
+        {
+            report.left_mapped = restored.left_mapped || restored.kept > 0;
+        }
         if report.left_mapped {
             self.control.leave_behind();
         }

@@ -15,6 +15,15 @@ pub use weir_trampoline::limits::{
 /// The longest that a target may be held stopped; past it everything is rolled back.
 pub const STOP_MAX: Duration = Duration::from_secs(1);
 
+/// How long a weir waits for another that holds the process: that one may be starved, and take several stops for what it does. And how long it sleeps
+/// between two tries. Of another tracer it is not known whether it lets the process go soon.
+pub const TURN_MAX: Duration = Duration::from_secs(3);
+pub const TRACER_MAX: Duration = Duration::from_millis(100);
+pub const TURN_PAUSE: Duration = Duration::from_millis(2);
+
+/// Weirs whose jumps lie one over the other at one place, those included that have gone and could not be taken out yet.
+pub const LAYERS_MAX: usize = 64;
+
 /// Bytes of the path of a library that a process is made to load, with the zero: PATH_MAX.
 pub const LOADED_PATH_BYTES_MAX: usize = 4096;
 

@@ -72,9 +72,11 @@ impl Shared {
         if self.after.borrow().is_empty() {
             return None;
         }
-        let probed = scan::probed(pid).ok()??;
-        let is_its = self.is_of_before(&probed) && probed.controller_alive && !probed.is_inherited();
-        is_its.then_some(probed.identity.controller_pid)
+        let is_its = |probed: &scan::Probed| {
+            self.is_of_before(probed) && probed.controller_alive && !probed.is_inherited()
+        };
+        let found = scan::all_in(pid).ok()?.into_iter().find(is_its);
+        found.map(|probed| probed.identity.controller_pid)
     }
 
     /// Process `pid` is traced by the weir whose processes are taken over.

@@ -278,6 +278,19 @@ pub(super) fn start(
     Ok(course)
 }
 
+/// Refuses a process with probes of another weir: the kernel takes the first byte of a probe from the file, and would put it back there over
+/// a jump of weir's.
+pub(crate) fn check_alone(pid: i32) -> Result<(), Failure> {
+    let own = std::process::id();
+    let others = scan::all_in(pid)?.into_iter().find(|probed| probed.identity.controller_pid != own);
+    others.map_or(Ok(()), |probed| {
+        Err(Failure::Machine(anyhow!(
+            "process {pid} has probes of weir {} in it, beside which the kernel's do harm: end that run, or put the code back with `weir detach -p {pid}`",
+            probed.identity.controller_pid
+        )))
+    })
+}
+
 impl Shared {
     /// Clauses that never ran, in files that no process was seen to map. One that ended before it was looked at again may have mapped them.
     fn tell_unmapped(&self, run: &InKernelCourse) {
@@ -314,13 +327,7 @@ impl Shared {
                 way_out(&self.given.options)
             )));
         }
-        if let Some(probed) = scan::probed(pid)? {
-            // The kernel takes the first byte of a probe from the file, and would put it back there over a jump of weir's.
-            return Err(Failure::Machine(anyhow!(
-                "process {pid} has probes of weir {} in it, beside which the kernel's do harm: end that run, or put the code back with `weir detach -p {pid}`",
-                probed.identity.controller_pid
-            )));
-        }
+        check_alone(pid)?;
         self.admit_in_kernel(pid, &plan)?;
         let program = program_of(pid);
         let mut process = Process {

@@ -591,7 +591,11 @@ impl Registry {
         let parent = inherited(pid, &self.shared);
         let waits = parent.as_ref().is_some_and(|parent| parent.children_wait);
         let is_held = held.is_some() || self.shared.is_handed_over(pid);
-        let failure = match self.attach(&mut candidate, held, parent.as_ref().map(|_| waits)) {
+        let failure = match self.attach(
+            &mut candidate,
+            held,
+            parent.as_ref().map(|parent| (parent.identity.controller_pid, waits)),
+        ) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let mut line = self.line(&candidate, Ok(one.attachment.probes()));
                 // Nothing of it has run unprobed.
@@ -649,12 +653,12 @@ impl Registry {
         Ok(line)
     }
 
-    /// `child`: it has its parent's probes, and whether it waits at the first of them.
+    /// `child`: whose probes it has inherited, and whether it waits at the first of them.
     fn attach(
         &mut self,
         candidate: &mut Candidate,
         held: Option<Exec>,
-        child: Option<bool>,
+        child: Option<(u32, bool)>,
     ) -> Result<One, Failure> {
         let (shared, pid) = (self.shared.clone(), candidate.process.id.pid);
         match held {
@@ -670,7 +674,7 @@ impl Registry {
         &mut self,
         candidate: &mut Candidate,
         held: Option<Exec>,
-        child: Option<bool>,
+        child: Option<(u32, bool)>,
         holds: bool,
     ) -> Result<One, Failure> {
         let (id, own) = (candidate.process.id, self.shared.plan.clone());
@@ -691,13 +695,13 @@ impl Registry {
                 target.allow(allowance);
                 target
             }
-            (None, Some(waits)) => {
+            (None, Some((controller, waits))) => {
                 // One that does not wait would be past its first hits, and one that may be stopped for some ms alone is held in vain.
                 let is_patient = waits && allowance.stop >= Allowance::default().stop;
                 let tries_whole = if is_patient { STOP_TRIES } else { 1 };
                 let is_whole = candidate.tries < tries_whole && !candidate.in_steps;
                 let hold = if is_whole { ChildHold::Whole } else { ChildHold::InSteps };
-                open_child(id.pid, allowance, hold)?
+                open_child(id.pid, controller, allowance, hold)?
             }
             (None, None) => self.shared.open_within(id.pid, allowance, holds)?,
         };
@@ -748,9 +752,10 @@ impl Registry {
 
 /// What a forked child of a process of this run, or of one that is taken over, has inherited, as long as it is not attached to.
 fn inherited(pid: i32, shared: &Shared) -> Option<scan::Probed> {
-    let probed = scan::probed(pid).ok()??;
-    let is_ours = probed.identity.controller_pid == std::process::id() || shared.is_of_before(&probed);
-    (probed.is_inherited() && is_ours).then_some(probed)
+    let is_ours = |probed: &scan::Probed| {
+        probed.identity.controller_pid == std::process::id() || shared.is_of_before(probed)
+    };
+    scan::inherited_in(pid).ok()?.into_iter().find(is_ours)
 }
 
 /// The process still runs.
@@ -771,7 +776,7 @@ fn see(
     if !lives(processes, id) {
         return Sight::Gone;
     }
-    let parent = scan::probed(id.pid).ok().flatten().filter(scan::Probed::is_inherited);
+    let parent = scan::inherited_in(id.pid).ok().and_then(|found| found.into_iter().next());
     let is_forked = parent.is_some();
     let shares = |probed: scan::Probed| vm_sharing::share_memory(id.pid, probed.identity.target_pid as i32);
     // In vfork(2) it may run in the memory of a forked child that is not attached to yet.

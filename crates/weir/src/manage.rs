@@ -19,9 +19,11 @@ use crate::print::{print, tell};
 
 /// Those whose weir runs are left to it.
 fn left(look: &Look) -> Vec<i32> {
-    let found = look.found.iter().filter(|probed| !probed.controller_alive).map(|probed| probed.pid);
+    let mut found: Vec<i32> =
+        look.found.iter().filter(|probed| !probed.controller_alive).map(|probed| probed.pid).collect();
+    found.dedup();
     let spoiled = look.spoiled.iter().filter(|spoiled| spoiled.controller.is_none());
-    found.chain(spoiled.map(|spoiled| spoiled.pid)).collect()
+    found.into_iter().chain(spoiled.map(|spoiled| spoiled.pid)).collect()
 }
 
 fn look() -> Result<Look, Failure> {
@@ -86,12 +88,13 @@ pub(crate) fn detach(args: &args::Detach) -> Result<ExitCode, Failure> {
     let is_allowed = |pid: &i32| !args.all || rules.may_undo(*pid).is_ok();
     for pid in pids.into_iter().filter(is_allowed) {
         let allowed = rules.may_undo(pid).map_err(|denial| Failure::Refused(anyhow!(denial)));
+        let is_left = || weir_probe::restore::is_left(pid).unwrap_or(false);
         let done = match found.iter().filter(is_running).find(|probed| probed.pid == pid) {
-            Some(probed) => Err(Failure::Refused(anyhow!(
+            Some(probed) if !is_left() => Err(Failure::Refused(anyhow!(
                 "process {pid} is traced by weir (process {}), which still runs: end that one, with Ctrl-C or SIGINT",
                 probed.identity.controller_pid
             ))),
-            None => allowed.and_then(|()| {
+            _ => allowed.and_then(|()| {
                 weir_probe::restore::detach(pid).map(|report| describe(pid, &report)).map_err(Failure::from)
             }),
         };
@@ -119,6 +122,16 @@ fn describe(pid: i32, report: &Report) -> String {
         text += &format!(
             "process {pid}: it was traced by a weir of ABI version {version}; counters of static probes that this has raised \
              stay raised\n"
+        );
+    }
+    if report.kept > 0 {
+        text += &format!(
+            "process {pid}: {} under the probes of a weir that runs: what it has put there stays until that one ends\n",
+            if report.kept == 1 {
+                "a weir that is gone lies".into()
+            } else {
+                format!("{} weirs that are gone lie", report.kept)
+            }
         );
     }
     for address in &report.foreign {

@@ -20,11 +20,11 @@ use weir_trampoline::trampoline::{FRAME_BYTES, RED_ZONE_BYTES};
 
 use crate::attach::counters;
 use crate::attach::lists;
+use crate::attach::others::Others;
 use crate::attach::request::{CalledFunction, SiteRequest};
-use crate::attach::restore::is_hook;
 use crate::attach::survey::survey;
 use crate::attach::undo::Patch;
-use crate::limits::{JUMP_BYTES, PROGRAMS_PER_SITE_MAX};
+use crate::limits::PROGRAMS_PER_SITE_MAX;
 use crate::process::mapped::copies_stacks;
 use crate::process::target::Target;
 
@@ -80,8 +80,9 @@ pub(crate) struct Ground<'a> {
     biases: HashMap<PathBuf, Option<u64>>,
     /// Text of the target that was read last, from this address on.
     text: (u64, Vec<u8>),
-    /// What is written there already for this attachment, which is no difference from the file.
+    /// What is written there already for this attachment, which is no difference from the file; nor is what other weirs have written.
     patches: &'a [Patch],
+    others: Others,
 }
 
 impl<'a> Ground<'a> {
@@ -93,7 +94,8 @@ impl<'a> Ground<'a> {
     ) -> Ground<'a> {
         let has_shadow_stack = target.has_shadow_stack();
         let biases = copies.iter().map(|(path, &bias)| (path.clone(), Some(bias))).collect();
-        Ground { target, has_shadow_stack, biases, text: (0, Vec::new()), patches }
+        let others = Others::of(target);
+        Ground { target, has_shadow_stack, biases, text: (0, Vec::new()), patches, others }
     }
 
     fn bias(&mut self, binary: &Binary) -> Option<u64> {
@@ -116,9 +118,13 @@ impl<'a> Ground<'a> {
         if self.target.mapping_at(address).is_some_and(|mapping| mapping.shared) {
             return Err(Refusal::SharedText);
         }
-        let patches = self.patches;
-        let in_memory = self.text(address.0, in_file.len()).ok_or_else(not_mapped)?;
-        if in_file != in_memory && in_file != without_patches(patches, address.0, in_memory) {
+        let is_as_in_file = |ground: &mut Self| {
+            let in_memory = ground.text(address.0, in_file.len())?.to_vec();
+            let is_same = in_file == in_memory;
+            Some(is_same || in_file == ground.others.bare(ground.patches, address.0, &in_memory))
+        };
+        if !is_as_in_file(self).ok_or_else(not_mapped)? {
+            let in_memory = self.text(address.0, in_file.len()).ok_or_else(not_mapped)?;
             let offset = in_file.iter().zip(in_memory).position(|(file, memory)| file != memory);
             return Err(Refusal::TextDiffers { offset: offset.unwrap_or(0) as u64 });
         }
@@ -159,7 +165,7 @@ pub(crate) fn plan_in_target(
     if site.programs.len() > PROGRAMS_PER_SITE_MAX {
         return Err(Refusal::TooManyPrograms { given: site.programs.len(), max: PROGRAMS_PER_SITE_MAX });
     }
-    let chosen = choose(&site.programs, || returns_in_target(target, site, &window, unwinders))?;
+    let chosen = choose(&site.programs, || returns_in_target(ground, site, &window, unwinders))?;
     let binary = site.binary;
     let not_mapped = || Refusal::NotMapped { binary: binary.path().display().to_string() };
     let bias = ground.bias(binary).ok_or_else(not_mapped)?;
@@ -187,6 +193,7 @@ pub(crate) fn plan_in_target(
     }
     let function = site.function;
     ground.as_in_file(binary, function.address.0, function.size as usize)?;
+    let window = ground.others.window_over(&target.memory, binary, bias, window)?;
     if window.calls() && ground.has_shadow_stack {
         return Err(Refusal::ShadowStack);
     }
@@ -203,19 +210,6 @@ pub(crate) fn plan_in_target(
     Ok((PlannedSite { window, bias, function, programs, returns, hook, number }, refused))
 }
 
-/// `text` at `address` as it is without what was written there for this attachment.
-fn without_patches(patches: &[Patch], address: u64, text: &[u8]) -> Vec<u8> {
-    let mut text = text.to_vec();
-    for patch in patches {
-        let at = patch.address.checked_sub(address).and_then(|at| usize::try_from(at).ok());
-        let there = at.and_then(|at| text.get_mut(at..at.checked_add(patch.new.len())?));
-        if let Some(there) = there.filter(|there| **there == patch.new) {
-            there.copy_from_slice(&patch.old);
-        }
-    }
-    text
-}
-
 /// Refuses programs that need more stack than is sure to be there.
 pub(crate) fn has_stack(site: &PlannedSite, executables: &[Executable]) -> Result<(), Refusal> {
     const RETURN_ADDRESS_BYTES: u32 = 8;
@@ -228,7 +222,7 @@ pub(crate) fn has_stack(site: &PlannedSite, executables: &[Executable]) -> Resul
 
 /// How the returns of a site that wants them are caught in this process.
 fn returns_in_target(
-    target: &Target,
+    ground: &Ground,
     site: &SiteRequest,
     window: &Window,
     unwinders: Option<&Refusal>,
@@ -237,8 +231,11 @@ fn returns_in_target(
         return Err(Refusal::ReturnInside);
     }
     let returns = site.returns.clone().unwrap_or(Err(Refusal::ReturnUnplanned))?;
-    if returns == Returns::Replace && target.mappings.iter().any(copies_stacks) {
+    if returns == Returns::Replace && ground.target.mappings.iter().any(copies_stacks) {
         return Err(Refusal::StacksCopied);
+    }
+    if returns == Returns::Replace && ground.others.replace_returns {
+        return Err(Refusal::ReturnReplaced);
     }
     unwinders.map_or(Ok(returns), |refusal| Err(refusal.clone()))
 }
@@ -260,8 +257,9 @@ pub(crate) fn plan_hooks(ground: &mut Ground, sites: &[SiteRequest]) -> Result<V
             programs: Vec::new(),
             returns: None,
         };
-        let hook = window.clone().and_then(|window| plan_hook(ground, &request, window));
-        let hook = hook.and_then(|hook| match hook.window.shape {
+        // Where a thread may yet pass frames of another weir, that one's hook is asked behind this one.
+        let hook = window.clone().and_then(|window| plan_in_target(ground, &request, window, None));
+        let hook = hook.and_then(|(hook, _)| match hook.window.shape {
             Shape::Near => Ok(hook),
             // It is restored when all else is; a hole would have to wait for it.
             _ => Err(Refusal::EndsInWindow { offset: 0 }),
@@ -273,32 +271,6 @@ pub(crate) fn plan_hooks(ground: &mut Ground, sites: &[SiteRequest]) -> Result<V
         Ok(())
     })?;
     Ok(hooks)
-}
-
-/// A hook at `window`, or before the one that an earlier weir has left there.
-fn plan_hook(ground: &mut Ground, site: &SiteRequest, window: Window) -> Result<PlannedSite, Refusal> {
-    match plan_in_target(ground, site, window.clone(), None) {
-        Ok((hook, _)) => Ok(hook),
-        Err(differs @ Refusal::TextDiffers { .. }) => before_another(ground, site, window).ok_or(differs),
-        Err(refusal) => Err(refusal),
-    }
-}
-
-/// Where a thread may yet pass frames of an earlier weir, that one's hook still stands, and is asked behind the new one: its
-/// jump is what the new jump displaces. All else of the function must be as in its file.
-fn before_another(ground: &mut Ground, site: &SiteRequest, window: Window) -> Option<PlannedSite> {
-    let (target, function, bias) = (ground.target, site.function, ground.bias(site.binary)?);
-    let mut in_file = site.binary.bytes(function.address, function.size as usize)?.to_vec();
-    let in_memory = ground.text(function.address.0.wrapping_add(bias), in_file.len())?;
-    let at = window.address.checked_sub(function.address.0)? as usize;
-    let jump: [u8; JUMP_BYTES] = in_memory.get(at..at + JUMP_BYTES)?.try_into().ok()?;
-    in_file.get_mut(at..at + JUMP_BYTES)?.copy_from_slice(&jump);
-    if in_file != in_memory || !is_hook(target, window.address.wrapping_add(bias), &jump) {
-        return None;
-    }
-    let window = window.of_jump(jump);
-    let (programs, returns, hook, number) = (Vec::new(), None, None, 0);
-    Some(PlannedSite { window, bias, function: function.address.0, programs, returns, hook, number })
 }
 
 /// Adds the hooks to `planned`. A site at the same place becomes one with the hook; one that overlaps is refused: its

@@ -9,6 +9,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use weir_plan::Refusal;
 use weir_plan::returns::Returns;
@@ -21,6 +23,7 @@ use crate::attach::admit::{Ground, add_hooks, has_stack, plan_hooks, plan_in_tar
 use crate::attach::counters;
 use crate::attach::generate::Generated;
 use crate::attach::install::refuse_returns;
+use crate::attach::others::{code_of, jump_into};
 use crate::attach::patch::Jump;
 use crate::attach::request::{Outcome, Patched, SiteRequest};
 use crate::attach::state::Attachment;
@@ -30,7 +33,8 @@ use crate::process::sys;
 use crate::refusal::Error;
 
 /// How often a place that changes while it is written to is tried again.
-const PLACE_TRIES: u32 = 3;
+const PLACE_TRIES: u32 = 10;
+const PLACE_PAUSE: Duration = Duration::from_millis(3);
 
 impl Attachment {
     pub(crate) fn arm(&mut self, sites: &[SiteRequest], executables: &[Executable]) -> Result<(), Error> {
@@ -73,14 +77,19 @@ impl Attachment {
                 outcomes[index] = outcome;
             }
         }
-        // What stands there may be another list between the look and the write.
-        for _ in 0..PLACE_TRIES {
+        // What stands there may be another list between the look and the write, or another weir's jump.
+        for tries in 0..PLACE_TRIES {
+            let is_alone = code_of(&self.target, |maker| maker != self.target.maker).is_empty();
             let changed = sites.iter().zip(&outcomes).enumerate().filter(|(_, (site, outcome))| {
-                site.called.is_some() && matches!(outcome, Err(Refusal::TextDiffers { .. }))
+                let may_change = site.called.is_some() || !is_alone;
+                may_change && matches!(outcome, Err(Refusal::TextDiffers { .. }))
             });
             let indices: Vec<usize> = changed.map(|(index, _)| index).collect();
             if indices.is_empty() {
                 break;
+            }
+            if tries > 0 && !self.target.stays_held {
+                thread::sleep(PLACE_PAUSE);
             }
             let again: Vec<SiteRequest> = indices.iter().map(|&index| sites[index].clone()).collect();
             for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again, copies)?) {
@@ -247,9 +256,11 @@ impl Attachment {
         };
         let is_its = |file: &MappedFile| mapping.is_some_and(|mapping| mapping.identity() == file.identity);
         let mut now = vec![0; patch.new.len()];
+        let is_covered =
+            || jump_into(&self.target.memory, address, &code_of(&self.target, |_| true)).is_some();
         patch.file.as_deref().is_none_or(is_its)
             && self.target.memory.read(address, &mut now).is_ok()
-            && now == patch.new
+            && (now == patch.new || is_covered())
     }
 
     /// How the return at a site that is patched already is to be caught.

@@ -162,7 +162,8 @@ impl Attachment {
                     // What is not there any more is gone with its file.
                     false => continue,
                 };
-                if now != own {
+                // Where another weir's list stands that calls this one's, that is called.
+                if now != own && !lists::calls(&self.target, now, own) {
                     lost.insert(address);
                 }
             }

@@ -31,6 +31,7 @@ use weir_trampoline::island::{Place, PlannedSite};
 
 use crate::attach::admit::{choose, has_stack};
 use crate::attach::counters::{self, Counter};
+use crate::attach::gates;
 use crate::attach::generate::Generated;
 use crate::attach::install::Written;
 use crate::attach::lists;
@@ -555,6 +556,11 @@ impl Attachment {
         if gone.is_empty() && self.consumers.awaited.is_empty() {
             return Ok(Report::default());
         }
+        // Another weir's jump may lead there still.
+        let mut gates: Vec<(u64, bool)> =
+            gone.iter().map(|&at| (self.consumers.sites[at].gate, false)).collect();
+        gates::set(&self.target.memory, &mut gates, self.lease())
+            .map_err(|source| Error::system("shutting gates", source))?;
         let addresses: HashSet<u64> =
             gone.iter().map(|&at| self.consumers.sites[at].planned.patch_address()).collect();
         let is_gone = |patch: &Patch| {
@@ -577,6 +583,7 @@ impl Attachment {
         let mut undo = Undo {
             segments: Vec::new(),
             islands: Vec::new(),
+            files: None,
             patches: self.undo.patches.iter().filter(is_taken).cloned().collect(),
             unknown: Vec::new(),
             counters: self.undo.counters.iter().filter(|counter| is_lowered(counter)).cloned().collect(),
@@ -589,9 +596,14 @@ impl Attachment {
         report.left_mapped = !awaited.is_empty();
         let journal = self.control.journal();
         notes.into_iter().for_each(|note| journal.set_state(note, JournalState::Applied));
+        let covered: HashSet<u64> = report.covered.iter().copied().collect();
+        let is_covered = |patch: &Patch| {
+            covered.contains(&patch.address) || patch.leads_from.is_some_and(|at| covered.contains(&at))
+        };
         self.undo.patches.retain(|patch| {
             !(is_gone(patch) || self.consumers.awaited.contains(&patch.address))
                 || awaited.contains(&patch.address)
+                || is_covered(patch)
         });
         self.consumers.awaited = awaited.into_iter().collect();
         // Whoever has changed that text may have kept the jump that was there.
@@ -599,10 +611,14 @@ impl Attachment {
         let mut at = 0;
         let spare = &mut self.consumers.spare_entries;
         let numbers = &mut self.consumers.numbers.free;
+        let led_to = &mut self.consumers.covered;
         self.consumers.sites.retain(|site| {
             let is_kept = !gone.contains(&at);
             at += 1;
-            if !is_kept {
+            if !is_kept && covered.contains(&site.planned.patch_address()) {
+                led_to.push(site.entry);
+                led_to.extend(site.landing);
+            } else if !is_kept {
                 site.entries.iter().for_each(|&entry| journal.set_state(entry, JournalState::Undone));
                 spare.extend(&site.entries);
                 numbers.push(site.planned.number);
@@ -616,13 +632,15 @@ impl Attachment {
     /// left of those.
     pub(crate) fn retire(&mut self, tries: u32) -> Result<bool, Error> {
         let mut starts: Vec<u64> = self.consumers.sites.iter().map(|site| site.entry).collect();
+        starts.extend(&self.consumers.covered);
         starts.sort_unstable();
         let is_used = |range: &Range<u64>| {
             starts
                 .get(starts.partition_point(|&start| start < range.start))
                 .is_some_and(|s| range.contains(s))
         };
-        let landings: Vec<u64> = self.consumers.sites.iter().filter_map(|site| site.landing).collect();
+        let mut landings: Vec<u64> = self.consumers.sites.iter().filter_map(|site| site.landing).collect();
+        landings.extend(&self.consumers.covered);
         let is_led_to = |range: &Range<u64>| landings.iter().any(|landing| range.contains(landing));
         let outposts = self.consumers.outposts.iter().map(|post| post.range.clone());
         let islands = self.consumers.islands.iter().map(Place::range);
@@ -643,6 +661,7 @@ impl Attachment {
         let undo = Undo {
             segments: Vec::new(),
             islands: idle,
+            files: None,
             patches: Vec::new(),
             unknown: Vec::new(),
             counters: Vec::new(),

@@ -16,6 +16,7 @@ use weir_trampoline::island::{Place, PlannedSite, Stubs};
 
 use crate::attach::gates;
 use crate::attach::generate::Generated;
+use crate::attach::others::Others;
 use crate::attach::patch::{self, Jump};
 use crate::attach::share::map_islands;
 use crate::attach::state::Attachment;
@@ -50,6 +51,11 @@ impl Attachment {
                 self.target.refresh()?;
             }
             let stopped = hold_callable(&mut self.target, stopped, Target::stop)?;
+            if generated.stubs.is_some() && Others::of(&self.target).replace_returns {
+                self.target.resume_between(stopped);
+                let detail = "another weir has begun to replace return addresses meanwhile; try again";
+                return Err(Error::Link { pid: self.target.pid, detail: detail.into() });
+            }
             if generated.fits(&self.target.mappings) {
                 let held = self.map(stopped, planned, &mut generated)?;
                 return Ok((generated, held));
@@ -162,14 +168,15 @@ impl Attachment {
         for jump in &jumps {
             let leads_from = |write: &Write| (write.address != jump.address).then_some(jump.address);
             let mut of_jump = Vec::with_capacity(jump.writes.len());
-            for write in &jump.writes {
+            for (number, write) in jump.writes.iter().enumerate() {
                 let (is_hook, is_probe) = (jump.is_hook, jump.is_probe && !self.own.contains(&jump.address));
                 of_jump.push(self.note(write.address, &write.old, &write.new, is_probe)?);
                 file = self.file_at(write.address, file);
                 let patch = Patch::of(write, leads_from(write));
                 let is_called = jump.is_called;
                 self.calls.has_places |= is_called;
-                self.undo.patches.push(Patch { is_hook, is_probe, is_called, file: file.clone(), ..patch });
+                let (file, beneath) = (file.clone(), jump.beneath.get(number).cloned());
+                self.undo.patches.push(Patch { is_hook, is_probe, is_called, file, beneath, ..patch });
             }
             entries.push(of_jump);
         }

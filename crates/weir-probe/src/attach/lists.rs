@@ -7,8 +7,9 @@ use weir_plan::limits::{CALLED_BYTES, CALLED_LIST, CALLED_OTHERS_MAX};
 use weir_plan::window::Called;
 use weir_symbols::VirtAddr;
 use weir_symbols::maps::Mapping;
+use weir_trampoline::called;
 
-use crate::process::mapped::is_weirs;
+use crate::process::mapped::{Maker, is_weirs};
 use crate::process::memory::Memory;
 use crate::process::target::Target;
 
@@ -32,8 +33,9 @@ pub(crate) fn place(target: &Target, listed: u64, own: u64) -> u64 {
 fn read(target: &Target, address: u64, (function, words): (u64, u8)) -> Option<Called> {
     let mut old = [0; CALLED_BYTES];
     target.memory.read(address, &mut old).ok()?;
-    // A list of weir's was not there before: it goes with its island.
-    if target.mapping_at(VirtAddr(list(&old))).is_some_and(is_weirs) {
+    // A list of this weir's was not there before: it goes with its island. Another's stays, as long as this one lies over it.
+    let is_own = |mapping: &Mapping| is_weirs(mapping) && Maker::of_mapping(mapping) == target.maker;
+    if target.mapping_at(VirtAddr(list(&old))).is_some_and(is_own) {
         return None;
     }
     let others = others(&target.memory, list(&old))?;
@@ -65,6 +67,14 @@ fn others(memory: &Memory, list: u64) -> Option<Vec<(u64, u64)>> {
         others.push((function, data));
     }
     None
+}
+
+/// Whether this list, which is another weir's, has the event of that at `own`.
+pub(crate) fn calls(target: &Target, list: u64, own: u64) -> bool {
+    let is_others = |mapping: &Mapping| is_weirs(mapping) && Maker::of_mapping(mapping) != target.maker;
+    let event = called::event_of(own);
+    target.mapping_at(VirtAddr(list)).is_some_and(is_others)
+        && others(&target.memory, list).is_some_and(|all| all.iter().any(|&(_, data)| data == event))
 }
 
 /// The list that the bytes of a place lead to.

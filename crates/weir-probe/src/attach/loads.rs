@@ -346,7 +346,7 @@ impl Attachment {
         }
         let is_old = |patch: &&Patch| {
             let mut now = vec![0; patch.old.len()];
-            self.target.memory.read(patch.address, &mut now).is_ok() && now == patch.old
+            self.target.memory.read(patch.address, &mut now).is_ok() && now == patch.bare()
         };
         let of_copies = |patch: &&Patch| {
             patch.leads_from.is_none()
@@ -439,7 +439,7 @@ impl Attachment {
         let are_old = patches.all(|patch| {
             is_any = true;
             let mut now = vec![0; patch.old.len()];
-            self.target.memory.read(patch.address, &mut now).is_ok() && now == patch.old
+            self.target.memory.read(patch.address, &mut now).is_ok() && now == patch.bare()
         });
         is_any && are_old
     }

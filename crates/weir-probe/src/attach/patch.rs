@@ -44,6 +44,8 @@ pub(crate) struct Jump {
     pub(crate) address: u64,
     /// What is written, the jump at `address` last.
     pub(crate) writes: Vec<Write>,
+    /// For each of those what the file has there, where a jump of another weir is displaced.
+    pub(crate) beneath: Vec<Vec<u8>>,
     /// The bytes of the displaced instructions, and of padding behind them.
     displaced_bytes: u64,
     /// What must be at `address` as in the file: those, and what a punned jump borrows.
@@ -93,6 +95,7 @@ impl Jump {
             site,
             address,
             writes,
+            beneath: window.beneath.clone(),
             displaced_bytes,
             covered,
             interior,
@@ -510,6 +513,7 @@ mod tests {
             site: 0,
             address: 0x1000,
             writes: vec![write(0x1040, JUMP_BYTES), write(0x1000, 2)],
+            beneath: Vec::new(),
             displaced_bytes: 3,
             covered: vec![0x53, 0x89, 0xfb],
             interior: vec![(0x1001, 0x7001)],

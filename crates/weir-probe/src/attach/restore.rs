@@ -6,6 +6,9 @@
 //! that differs from its file was never patched). The journal is asked only where the file is out of reach, and for the
 //! semaphores of static probes, and which jumps were hooks of weir's own, which are not told as functions; that of another version is
 //! not asked: its semaphores stay raised, and the report says so.
+//!
+//! Beside it there may be weirs that run: what is theirs stays, and what lies under theirs ([`crate::attach::others`]). A jump of one
+//! that is gone gives way to that of another under it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -24,17 +27,23 @@ use weir_trampoline::called::{self, Led};
 use weir_trampoline::unwind::hook;
 
 use crate::attach::counters;
+use crate::attach::gates;
 use crate::attach::lists;
+use crate::attach::others::{code_of, destination};
 use crate::attach::undo::{Patch, Places, Report, Undo, hold};
-use crate::limits::{HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX};
-use crate::process::mapped::{is_weirs, islands};
+use crate::limits::{
+    HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, LAYERS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX,
+};
+use crate::process::mapped::{Island, Maker, is_weirs, islands};
+use crate::process::memory::Memory;
+use crate::process::scan::Segment;
 use crate::process::sys;
 use crate::process::target::{self, Target};
 use crate::process::{scan, vm_sharing};
 use crate::refusal::Error;
 
 /// Restores process `pid`: `weir detach -p PID`. Never a weir, whatever its targets have written into the segments that
-/// it has of them.
+/// it has of them; and nothing of weirs that run.
 pub fn detach(pid: i32) -> Result<Report, Error> {
     target::check_to_undo(pid)?;
     let mappings = target::read_mappings(pid)?;
@@ -45,38 +54,62 @@ pub fn detach(pid: i32) -> Result<Report, Error> {
     restore(&mut target)
 }
 
+/// Whether a weir that is gone has left something in process `pid`, beside what others have there.
+pub fn is_left(pid: i32) -> Result<bool, Error> {
+    let mappings = target::read_mappings(pid)?;
+    Ok(scan::has_probes(pid, &mappings)? && has_gone_in(pid, &mappings, &[])?)
+}
+
+/// Whether a weir that is gone, or is to be undone, has left something in the target.
+pub(crate) fn has_gone(target: &Target) -> Result<bool, Error> {
+    let has_any = scan::has_probes(target.pid, &target.mappings)?;
+    Ok(has_any && has_gone_in(target.pid, &target.mappings, &target.undone())?)
+}
+
+fn has_gone_in(pid: i32, mappings: &[Mapping], undone: &[u32]) -> Result<bool, Error> {
+    let segments = scan::segments(pid, mappings)?;
+    let staying = segments.iter().filter(|segment| segment.stays(pid, undone));
+    let staying: Vec<Option<Maker>> = staying.map(Segment::maker).collect();
+    let is_gone = |maker: Option<Maker>| !staying.contains(&maker);
+    Ok(staying.len() < segments.len() || islands(mappings).iter().any(|island| is_gone(island.maker)))
+}
+
+/// Takes out what weirs that are gone have put into the target, but for what lies under the probes of others.
 pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     target.refresh()?;
     end_direct_reads(target)?;
-    // Of all weirs that were here: none of them lives, and what one has left behind may lead to another's.
     let segments = scan::segments(target.pid, &target.mappings)?;
     alone(target.pid, &segments)?;
-    let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
-    let (mut journals, mut other_version) = (Vec::with_capacity(segments.len()), None);
-    let mut left = weir_rt::limits::JOURNAL_CAPACITY_MAX as usize;
-    for segment in &segments {
-        // What more there is than any weir writes is the target's: of that nothing is believed.
-        let journal = if left > 0 { segment.journal(target.pid)? } else { Vec::new() };
-        left = left.saturating_sub(journal.len());
-        journals.push(journal);
-        if let Err(Corrupt::Version { version, .. }) = segment.header {
-            other_version = Some(version);
-        }
-    }
-    maps.extend(segments.iter().map(|segment| segment.mapping.start.0..segment.mapping.end.0));
+    let found = Found::of(target, &segments)?;
+    found.shut_kept(target);
+    let kept = found.kept.len();
+    let journals: Vec<Vec<JournalEntry>> = found.going.iter().map(|weir| weir.journal.clone()).collect();
+    let other_version = found.going.iter().find_map(|weir| match weir.segment.header {
+        Err(Corrupt::Version { version, .. }) => Some(version),
+        _ => None,
+    });
+    let mut maps = found.lent_maps(target)?;
+    maps.extend(found.going.iter().map(|weir| weir.range()));
     let codes = codes(target);
-    let found = islands(&target.mappings);
-    let islands = found.into_iter().map(|island| island.range(&target.memory)).collect();
+    let going: Vec<Island> = found.islands(target);
+    let code: Vec<Range<u64>> = going.iter().map(|island| island.code.clone()).collect();
+    let islands = going.into_iter().map(|island| island.range(&target.memory)).collect();
+    let files = target.mappings.iter().filter(|mapping| is_weirs(mapping));
+    let files = Some(files.map(|mapping| (mapping.start.0, mapping.inode)).collect());
     let mut undo = Undo {
         segments: maps,
         islands,
+        files,
         patches: Vec::new(),
         unknown: Vec::new(),
         counters: Vec::new(),
         places: Places::default(),
     };
+    if undo.segments.is_empty() && undo.islands.is_empty() {
+        return Ok(Report { other_version, kept, ..Report::default() });
+    }
     let own = own_hooks(&journals);
-    let journaled = Journaled::of(&journals);
+    let journaled = Journaled::of(&journals, &codes, &code);
     let islands_of_weir = Ranges::of(undo.islands.iter().cloned());
     let mut scan = Scan { islands: &islands_of_weir, bytes: TEXT_BYTES_MAX, jumps: JUMPS_MAX };
     let mut patched = HashSet::new();
@@ -93,69 +126,171 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
             match before(address, &now) {
                 Some(old) if old == now => {}
                 Some(old) => {
-                    let entry = short_jump_to(target, address, before)
-                        .map(|entry| Patch { is_probe: !own.contains(&entry.address), ..entry });
+                    // Where another's jump comes to stand in the hole, that is to be led to.
+                    let is_anothers = destination(address, &old).is_some_and(|to| codes.contains(to));
+                    let entry = (!is_anothers).then(|| short_jump_to(target, address, before)).flatten();
+                    let entry = entry.map(|entry| Patch { is_probe: !own.contains(&entry.address), ..entry });
                     let leads_from = entry.as_ref().map(|entry| entry.address);
                     undo.patches.extend(entry);
                     let is_hook = is_hook_in(&codes, target, address, &now);
-                    let (new, is_probe) = (now.into(), !is_hook && !own.contains(&address));
-                    let (is_called, file) = (false, None);
-                    undo.patches.push(Patch {
-                        address,
-                        old,
-                        new,
-                        leads_from,
-                        is_hook,
-                        is_probe,
-                        is_called,
-                        file,
-                    });
+                    let (new, is_probe) = (now.to_vec(), !is_hook && !own.contains(&address));
+                    let write = Write { address, old, new };
+                    undo.patches.push(Patch { is_hook, is_probe, ..Patch::of(&write, leads_from) });
                 }
                 None => undo.unknown.push(address),
             }
         }
     }
-    undo.patches.extend(lists(target, &islands_of_weir));
+    undo.patches.extend(lists(target, &code));
     for journal in &journals {
         undo.counters.extend(counters::raised(journal, &target.memory, &target.mappings, &patched));
     }
-    undo.run(target).map(|report| Report { other_version, ..report })
+    undo.run(target).map(|report| Report { other_version, kept, ..report })
 }
 
-/// Places that lead to lists of those who are called in `islands`. The islands say which, and what was there before: of data neither
+/// A weir's segment in the target, and what its journal says.
+struct Weir<'a> {
+    segment: &'a Segment<'a>,
+    journal: Vec<JournalEntry>,
+}
+
+impl Weir<'_> {
+    fn range(&self) -> Range<u64> {
+        self.segment.mapping.start.0..self.segment.mapping.end.0
+    }
+
+    fn maps_address(&self) -> Option<u64> {
+        self.segment.header.as_ref().ok().map(|header| header.place.maps_address)
+    }
+
+    /// It has displaced what leads into this code. Of one that is gone all entries count: a thread may stand in what was generated for
+    /// one that is undone, and go on there.
+    fn lies_over(&self, memory: &Memory, code: &Ranges, is_gone: bool) -> bool {
+        let leads_there = |entry: &JournalEntry| {
+            // Of a jump whose last bytes are the text's own, those.
+            let tail = JUMP_BYTES.saturating_sub(entry.old.len());
+            let mut bytes = entry.old.clone();
+            bytes.resize(entry.old.len() + tail, 0);
+            let at = entry.address.wrapping_add(entry.old.len() as u64);
+            let is_whole = memory.read(at, &mut bytes[entry.old.len()..]).is_ok();
+            let jump = bytes.get(..JUMP_BYTES).and_then(|jump| destination(entry.address, jump));
+            let jump = jump.filter(|_| is_whole && entry.old.len() <= JUMP_BYTES);
+            let list = (entry.old.len() == CALLED_BYTES).then(|| lists::list(&entry.old));
+            jump.or(list).is_some_and(|to| code.contains(to))
+        };
+        let stands =
+            |entry: &&JournalEntry| !entry.is_counter && (is_gone || entry.state != JournalState::Undone);
+        self.journal.iter().filter(stands).any(leads_there)
+    }
+}
+
+/// What weirs there are in a process.
+struct Found<'a> {
+    /// To be taken out.
+    going: Vec<Weir<'a>>,
+    /// Those that run, and those that are gone and lie under these.
+    staying: Vec<Weir<'a>>,
+    kept: Vec<Weir<'a>>,
+}
+
+impl<'a> Found<'a> {
+    fn of(target: &Target, segments: &'a [Segment<'a>]) -> Result<Found<'a>, Error> {
+        let mut left = weir_rt::limits::JOURNAL_CAPACITY_MAX as usize;
+        let (mut going, mut staying) = (Vec::new(), Vec::new());
+        let undone = target.undone();
+        for segment in segments {
+            // What more there is than any weir writes is the target's: of that nothing is believed.
+            let journal = if left > 0 { segment.journal(target.pid)? } else { Vec::new() };
+            left = left.saturating_sub(journal.len());
+            let weir = Weir { segment, journal };
+            if segment.stays(target.pid, &undone) { staying.push(weir) } else { going.push(weir) }
+        }
+        let mut kept = Vec::new();
+        loop {
+            let lies_under = |weir: &Weir| {
+                let Some(maker) = weir.segment.maker() else { return false };
+                let code = Ranges::of(code_of(target, |other| other == Some(maker)).into_iter());
+                let memory = &target.memory;
+                staying.iter().any(|other: &Weir| other.lies_over(memory, &code, false))
+                    || kept.iter().any(|other: &Weir| other.lies_over(memory, &code, true))
+            };
+            let Some(under) = going.iter().position(lies_under) else { break };
+            kept.push(going.remove(under));
+        }
+        Ok(Found { going, staying, kept })
+    }
+
+    fn stays(&self, maker: Option<Maker>) -> bool {
+        let mut all = self.staying.iter().chain(&self.kept);
+        maker.is_some() && all.any(|weir| weir.segment.maker() == maker)
+    }
+
+    /// Those that are to go.
+    fn islands(&self, target: &Target) -> Vec<Island> {
+        islands(&target.mappings).into_iter().filter(|island| !self.stays(island.maker)).collect()
+    }
+
+    /// The maps of sessions that no weir uses there which stays.
+    fn lent_maps(&self, target: &Target) -> Result<Vec<Range<u64>>, Error> {
+        let used: Vec<u64> = self.staying.iter().chain(&self.kept).filter_map(Weir::maps_address).collect();
+        let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
+        maps.retain(|range| !used.contains(&range.start));
+        Ok(maps)
+    }
+
+    /// The programs of those that are gone and stay do not run any more, whoever holds their lease.
+    fn shut_kept(&self, target: &Target) {
+        for island in islands(&target.mappings) {
+            let mut kept = self.kept.iter().map(|weir| weir.segment.maker());
+            if island.maker.is_some() && kept.any(|maker| maker == island.maker) {
+                // Fails only where it is gone.
+                let _ = island.gates(&target.memory).map(|gates| gates::shut(&target.memory, gates));
+            }
+        }
+    }
+}
+
+/// Places that lead to lists of those who are called in this `code`. The islands say which, and what was there before: of data neither
 /// the file nor, in a forked child, its parent's journal does.
-fn lists(target: &Target, islands: &Ranges) -> Vec<Patch> {
-    let mut patches: Vec<Patch> = Vec::new();
+fn lists(target: &Target, code: &[Range<u64>]) -> Vec<Patch> {
+    let mut found: Vec<Led> = Vec::new();
     let mut left = TEXT_BYTES_MAX;
-    for island in self::islands(&target.mappings) {
-        let bytes = island.code.end - island.code.start;
+    for range in code {
+        let bytes = range.end - range.start;
         let Some(rest) = left.checked_sub(bytes) else { break };
         left = rest;
         let mut code = vec![0; usize::try_from(bytes).unwrap_or(0)];
-        if target.memory.read(island.code.start, &mut code).is_err() {
+        if target.memory.read(range.start, &mut code).is_ok() {
+            found.extend(called::places(&code, range.start).take(JUMPS_MAX - found.len()));
+        }
+    }
+    let by_list: HashMap<(u64, u64), &Led> = found.iter().map(|led| ((led.place, led.list), led)).collect();
+    let is_going = |list: u64| code.iter().any(|range| range.contains(&list));
+    let mut patches: Vec<Patch> = Vec::new();
+    for led in &found {
+        let mut new = vec![0; CALLED_BYTES];
+        let stands = lists::may_stand(&target.mappings, led.place)
+            && target.memory.read(led.place, &mut new).is_ok()
+            && lists::list(&new) == led.list;
+        if !stands {
             continue;
         }
-        for Led { place, list, old } in called::places(&code, island.code.start).take(JUMPS_MAX) {
-            let mut new = vec![0; CALLED_BYTES];
-            let stands = lists::may_stand(&target.mappings, place)
-                && target.memory.read(place, &mut new).is_ok()
-                && lists::list(&new) == list;
-            if stands && patches.len() < JUMPS_MAX {
-                // One that goes too is not restored.
-                let is_gone = islands.contains(lists::list(&old));
-                let old = if is_gone { vec![0; CALLED_BYTES] } else { old.to_vec() };
-                let write = Write { address: place, old, new };
-                patches.push(Patch { is_called: true, ..Patch::of(&write, None) });
-            }
+        // What lies under a list that goes too.
+        let mut old = led.old;
+        for _ in 0..LAYERS_MAX {
+            let Some(under) = by_list.get(&(led.place, lists::list(&old))) else { break };
+            old = under.old;
         }
+        let old = if is_going(lists::list(&old)) { vec![0; CALLED_BYTES] } else { old.to_vec() };
+        let write = Write { address: led.place, old, new };
+        patches.push(Patch { is_called: true, ..Patch::of(&write, None) });
     }
     patches
 }
 
 /// Where jumps stand that weir needs itself, as far as the journals say.
 fn own_hooks(journals: &[Vec<JournalEntry>]) -> HashSet<u64> {
-    let entries = journals.iter().flatten().filter(|entry| entry.state != JournalState::Undone);
-    entries.filter(|entry| entry.is_own).map(|entry| entry.address).collect()
+    journals.iter().flatten().filter(|entry| entry.is_own).map(|entry| entry.address).collect()
 }
 
 /// What watches over memory is about to go: no load begins any more, and none is under way.
@@ -163,10 +298,12 @@ fn end_direct_reads(target: &mut Target) -> Result<(), Error> {
     let segments = scan::segments(target.pid, &target.mappings)?;
     alone(target.pid, &segments)?;
     // A fork child has its parent's, which is not about it.
-    let is_own = |segment: &&scan::Segment| {
+    let is_own = |segment: &&Segment| {
         segment.header.as_ref().is_ok_and(|header| header.identity.target_pid as i32 == target.pid)
     };
-    let starts: Vec<u64> = segments.iter().filter(is_own).map(|segment| segment.mapping.start.0).collect();
+    let undone = target.undone();
+    let gone = segments.iter().filter(is_own).filter(|segment| !segment.stays(target.pid, &undone));
+    let starts: Vec<u64> = gone.map(|segment| segment.mapping.start.0).collect();
     let closed = if target.taken_from.is_some() { Reads::TAKEN_OVER } else { Reads::CLOSED };
     for start in &starts {
         // Fails only where it is gone.
@@ -180,7 +317,7 @@ fn end_direct_reads(target: &mut Target) -> Result<(), Error> {
 }
 
 /// Refuses a process that runs in the memory of one that is traced: what is undone here is undone there.
-fn alone(pid: i32, segments: &[scan::Segment]) -> Result<(), Error> {
+fn alone(pid: i32, segments: &[Segment]) -> Result<(), Error> {
     let others = segments.iter().filter_map(|segment| Some(segment.owner()?.target_pid as i32));
     let lives = |other: i32| sys::stat(&format!("/proc/{other}/stat")).is_ok();
     // Where the kernel does not say, it may be so.
@@ -271,19 +408,39 @@ impl Scan<'_> {
 }
 
 /// What the journals say of an address.
-struct Journaled<'a>(HashMap<u64, Vec<&'a JournalEntry>>);
+struct Journaled<'a> {
+    entries: HashMap<u64, Vec<&'a JournalEntry>>,
+    /// Code of all weirs, and that of those which go.
+    codes: &'a Ranges,
+    going: Ranges,
+}
 
 impl<'a> Journaled<'a> {
-    fn of(journals: &'a [Vec<JournalEntry>]) -> Journaled<'a> {
-        let mut by_address: HashMap<u64, Vec<&JournalEntry>> = HashMap::new();
-        journals.iter().flatten().for_each(|entry| by_address.entry(entry.address).or_default().push(entry));
-        Journaled(by_address)
+    fn of(journals: &'a [Vec<JournalEntry>], codes: &'a Ranges, going: &[Range<u64>]) -> Journaled<'a> {
+        let mut entries: HashMap<u64, Vec<&JournalEntry>> = HashMap::new();
+        journals.iter().flatten().for_each(|entry| entries.entry(entry.address).or_default().push(entry));
+        Journaled { entries, codes, going: Ranges::of(going.iter().cloned()) }
     }
 
     /// What stood there before these bytes.
     fn before(&self, address: u64, now: &[u8]) -> Option<Vec<u8>> {
-        let entry = self.0.get(&address)?.iter().find(|entry| entry.new == now)?;
-        Some(entry.old.clone())
+        let mut entries = self.entries.get(&address)?.iter();
+        // A jump's last bytes may be the text's own.
+        let entry = entries.find(|entry| now.starts_with(&entry.new) && entry.old != entry.new)?;
+        Some([&entry.old[..], &now[entry.new.len()..]].concat())
+    }
+
+    /// The jump of a weir that stays, where one lies under these bytes.
+    fn under(&self, address: u64, now: &[u8]) -> Option<Vec<u8>> {
+        let mut old = self.before(address, now)?;
+        for _ in 0..LAYERS_MAX {
+            let to = destination(address, &old)?;
+            if !self.going.contains(to) {
+                return self.codes.contains(to).then_some(old);
+            }
+            old = self.before(address, &old)?;
+        }
+        None
     }
 }
 
@@ -291,11 +448,6 @@ impl<'a> Journaled<'a> {
 fn target_of(address: u64, displacement: [u8; 4]) -> u64 {
     let next = address.wrapping_add(JUMP_BYTES as u64);
     next.wrapping_add_signed(i64::from(i32::from_le_bytes(displacement)))
-}
-
-/// Whether the jump at `address` leads to what answers unwinders: in code of weir's.
-pub(crate) fn is_hook(target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {
-    is_hook_in(&codes(target), target, address, jump)
 }
 
 /// Where code of weirs' is mapped.
@@ -324,16 +476,7 @@ fn short_jump_to(
         let address = start + offset as u64;
         let to = (address + SHORT_JUMP_BYTES as u64).wrapping_add_signed(i64::from(distance as i8));
         let old = before(address, now).filter(|old| to == hole && old != now)?;
-        Some(Patch {
-            address,
-            old,
-            new: now.to_vec(),
-            leads_from: None,
-            is_hook: false,
-            is_probe: true,
-            is_called: false,
-            file: None,
-        })
+        Some(Patch::of(&Write { address, old, new: now.to_vec() }, None))
     })
 }
 
@@ -345,6 +488,9 @@ fn bytes_before(
     address: u64,
     now: &[u8],
 ) -> Option<Vec<u8>> {
+    if let Some(jump) = journaled.under(address, now) {
+        return Some(jump);
+    }
     let mut bytes = vec![0; now.len()];
     let offset = mapping.offset.0.checked_add(address.checked_sub(mapping.start.0)?)?;
     if file.is_some_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {

@@ -22,7 +22,7 @@ use crate::attach::restore;
 use crate::process::descriptors::take_fd;
 use crate::process::isa::native::remote::{Borrowed, hold_callable};
 use crate::process::mapped::{CODE_NAME, OUTPOST_NAME, RECORDS_NAME, SEGMENT_NAME};
-use crate::process::scan;
+use crate::process::scan::{self, Probed};
 use crate::process::stop::Stopped;
 use crate::process::target::Target;
 use crate::refusal::Error;
@@ -46,23 +46,23 @@ pub(crate) fn share_segments(
 ) -> Result<Shared, Error> {
     let (mut taken_over, mut is_changed) = (None, false);
     // What one maps that is held is known since it is.
-    let traced = match target.stays_held {
+    let found = match target.stays_held {
         true => scan::of(target.pid, &target.mappings)?,
-        false => scan::probed(target.pid)?,
+        false => scan::all_in(target.pid)?,
     };
-    if let Some(traced) = traced {
-        let is_handed_over = target.taken_from == Some(traced.identity.controller_pid);
+    check_versions(&found)?;
+    if restore::has_gone(target)? {
+        let restored = restore::restore(target)?.restored;
+        is_changed = true;
         // A fork child has its parent's segment, but runs unprobed.
-        if traced.controller_alive && !traced.is_inherited() && !is_handed_over {
-            return Err(traced.is_taken());
-        }
-        if scan::has_probes(target.pid, &target.mappings)? {
-            let restored = restore::restore(target)?.restored;
-            is_changed = true;
-            if !traced.is_inherited() && !is_handed_over {
-                taken_over = Some(TakenOver { controller_pid: traced.identity.controller_pid, restored });
-            }
-        }
+        let is_gone = |probed: &&Probed| {
+            let controller = probed.identity.controller_pid;
+            !probed.controller_alive && !probed.is_inherited() && target.taken_from != Some(controller)
+        };
+        taken_over = found.iter().find(is_gone).map(|gone| {
+            let controller_pid = gone.identity.controller_pid;
+            TakenOver { controller_pid, restored }
+        });
     }
     // Once for all targets of the session.
     maps.hold_lease().map_err(|source| Error::system("holding the lease of the maps", source))?;
@@ -72,15 +72,13 @@ pub(crate) fn share_segments(
         target.refresh()?;
     }
     let mut stopped = hold_callable(target, stopped, Target::stop)?;
-    // Of two that found nobody there, the one that held it first has it.
-    if let Some(traced) = scan::of_living(target.pid, &target.mappings, target.taken_from)? {
-        return Err(traced.is_taken());
-    }
+    // One may have come meanwhile.
+    check_versions(&scan::of(target.pid, &target.mappings)?)?;
     let bytes = layout.bytes;
     let mut remote = Borrowed::new(&mut stopped, target)?;
     let has_tsc = may_read_tsc(target, &mut remote)?;
     let (control, control_address) =
-        with_memfd(target, &mut remote, SEGMENT_NAME, |remote, remote_fd, fd| {
+        with_memfd(target, &mut remote, SEGMENT_NAME.into(), |remote, remote_fd, fd| {
             let segment = Segment::create(fd, layout, identity)
                 .map_err(|source| Error::system("making the segment", source))?;
             let (protection, flags) = ((libc::PROT_READ | libc::PROT_WRITE) as u64, libc::MAP_SHARED as u64);
@@ -111,6 +109,14 @@ pub(crate) fn share_segments(
     // A launched command must not run before it is armed.
     target.resume_between(stopped);
     Ok(Shared { control, control_address, maps_address, taken_over })
+}
+
+/// Refuses a process that a weir traces of which this one knows nothing.
+fn check_versions(found: &[Probed]) -> Result<(), Error> {
+    let is_unknown = |probed: &&Probed| {
+        probed.other_version.is_some() && probed.controller_alive && !probed.is_inherited()
+    };
+    found.iter().find(is_unknown).map_or(Ok(()), |probed| Err(probed.is_taken()))
 }
 
 /// Whether the borrowed thread may read the time stamp counter; its children inherit that.
@@ -164,8 +170,9 @@ pub(crate) fn map_islands(
     if places.is_empty() {
         return Ok(files);
     }
+    let name = |kind: &str| target.maker.map_or_else(|| kind.into(), |maker| maker.name(kind));
     let mut remote = Borrowed::new(stopped, target)?;
-    let islands = with_memfd(target, &mut remote, CODE_NAME, |remote, remote_fd, fd| {
+    let islands = with_memfd(target, &mut remote, name(CODE_NAME), |remote, remote_fd, fd| {
         let file = File::from(fd);
         let stub_bytes = stubs.as_ref().map_or(0, |stubs| stubs.range().end - stubs.range().start);
         resize(&file, places.iter().map(|place| place.code_bytes()).sum::<u64>() + stub_bytes)?;
@@ -181,13 +188,13 @@ pub(crate) fn map_islands(
     })?;
     files.islands = Some(islands);
     if let Some(stubs) = stubs {
-        with_memfd(target, &mut remote, RECORDS_NAME, |remote, remote_fd, fd| {
+        with_memfd(target, &mut remote, name(RECORDS_NAME), |remote, remote_fd, fd| {
             map_records(remote, stubs, &File::from(fd), remote_fd)
         })?;
     }
     if !outposts.is_empty() {
         let unmapped = &mut files.unmapped;
-        let outposts = with_memfd(target, &mut remote, OUTPOST_NAME, |remote, remote_fd, fd| {
+        let outposts = with_memfd(target, &mut remote, name(OUTPOST_NAME), |remote, remote_fd, fd| {
             let file = File::from(fd);
             resize(&file, outposts.iter().map(|outpost| outpost.bytes.len() as u64).sum())?;
             let mut offset = 0;
@@ -259,10 +266,10 @@ fn map_island(remote: &mut Borrowed, place: &Place, remote_fd: u64, offset: u64)
 fn with_memfd<'a, T>(
     target: &Target,
     remote: &mut Borrowed<'a>,
-    name: &str,
+    name: String,
     then: impl FnOnce(&mut Borrowed<'a>, u64, OwnedFd) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let mut text = name.as_bytes().to_vec();
+    let mut text = name.into_bytes();
     text.push(0);
     let text = remote.put(&text)?;
     let flags = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);

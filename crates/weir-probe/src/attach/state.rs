@@ -73,6 +73,8 @@ pub(crate) struct Consumers {
     /// Holes and outposts' jumps of sites that are gone, which threads come back to from signal handlers: they lead to
     /// trampolines still.
     pub(super) awaited: HashSet<u64>,
+    /// Trampolines of sites that are gone, and their landings, which another weir's jumps lead to still.
+    pub(super) covered: Vec<u64>,
     /// Of all trampolines that ever were.
     pub(crate) return_points: ReturnPoints,
 }

@@ -8,6 +8,9 @@
 //! A library may have been unloaded meanwhile, and anything be mapped in its place: a patch is its file's. Of a library that
 //! was unloaded and loaded again at the same place it is not told that its probes have ended.
 //!
+//! Where the jump of another weir lies over this one's, that is left as it is: the gates are shut, and the code stays as the way to
+//! the function ([`crate::attach::others`]).
+//!
 //! Nothing but semaphores, text that leads into weir's code, and weir's own mappings, is written or unmapped: each address is
 //! held against the process's maps first, since a foreign journal (and the target itself) may say anything.
 
@@ -27,6 +30,7 @@ use weir_trampoline::replace::Table;
 use crate::attach::counters::{self, Counter};
 use crate::attach::gates;
 use crate::attach::lists;
+use crate::attach::others::{code_of, jump_into};
 use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
@@ -55,6 +59,8 @@ pub struct Patch {
     pub is_called: bool,
     /// What was mapped there when it was written, where that is known.
     pub file: Option<Arc<MappedFile>>,
+    /// What the file has there, where the jump of another weir was displaced.
+    pub beneath: Option<Vec<u8>>,
 }
 
 /// A file, as the process's maps show it.
@@ -68,8 +74,13 @@ impl Patch {
     /// A probe's.
     pub(crate) fn of(write: &Write, leads_from: Option<u64>) -> Patch {
         let (old, new) = (write.old.clone(), write.new.clone());
-        let (is_hook, is_probe, is_called, file) = (false, true, false, None);
-        Patch { address: write.address, old, new, leads_from, is_hook, is_probe, is_called, file }
+        let (is_hook, is_probe, is_called, file, beneath) = (false, true, false, None, None);
+        Patch { address: write.address, old, new, leads_from, is_hook, is_probe, is_called, file, beneath }
+    }
+
+    /// What is there without any weir, where that is text.
+    pub(crate) fn bare(&self) -> &[u8] {
+        self.beneath.as_ref().unwrap_or(&self.old)
     }
 
     /// Whether what is `now` there leads into weir's code.
@@ -80,9 +91,10 @@ impl Patch {
         }
     }
 
-    /// Behind the first of the bytes that were written.
-    fn has_inside(&self, address: u64) -> bool {
-        (self.address + 1..self.address + self.new.len() as u64).contains(&address)
+    /// Behind the first of the bytes that were written; or there too, where that is another weir's jump, which would run again.
+    fn has_inside(&self, address: u64, is_covered: bool) -> bool {
+        let first = self.address + u64::from(!is_covered);
+        (first..self.address + self.new.len() as u64).contains(&address)
     }
 }
 
@@ -95,6 +107,10 @@ pub struct Report {
     pub vanished: usize,
     /// Addresses where the text was neither as weir left it nor as before, and was left alone.
     pub foreign: Vec<u64>,
+    /// Addresses where the jump of another weir lies over that of this one, which it leads to still: its code stays until that one goes.
+    pub covered: Vec<u64>,
+    /// Weirs that are gone and lie under others so: nothing of theirs was touched.
+    pub kept: usize,
     /// Functions whose text was gone, or another file's, by the path of the library that was unloaded.
     pub unloaded: BTreeMap<String, usize>,
     /// Code stayed mapped, because a thread might still come back to it, or the process has a filter.
@@ -110,6 +126,17 @@ pub struct Report {
     pub stops: Stops,
     /// Returns that each program has not seen because the calls were still running.
     pub pending: Pending,
+}
+
+impl Report {
+    /// Text may lead into the code.
+    fn is_led_to(&self) -> bool {
+        !self.foreign.is_empty() || !self.covered.is_empty()
+    }
+
+    fn leads_there(&self, address: u64) -> bool {
+        self.foreign.contains(&address) || self.covered.contains(&address)
+    }
 }
 
 /// Addresses, and others that mean the same: sorted, since there are several for each of tens of thousands of sites.
@@ -153,6 +180,8 @@ pub(crate) struct Undo {
     pub(crate) segments: Vec<Range<u64>>,
     /// With their gates, which are the last pages of each.
     pub(crate) islands: Vec<Range<u64>>,
+    /// Of a weir that is gone: its mappings, by address and file. A third may take them out meanwhile, and have its own where they were.
+    pub(crate) files: Option<HashSet<(u64, u64)>>,
     pub(crate) patches: Vec<Patch>,
     /// Text that leads into the islands, and whose own bytes nobody knows: they stay mapped.
     pub(crate) unknown: Vec<u64>,
@@ -193,13 +222,13 @@ impl Undo {
         report.foreign.extend(&self.unknown);
         let mut stopped = self.restore_in_slices(target, &mut report)?;
         for try_number in 0.. {
-            self.move_out(&stopped, &self.standing(&report.foreign))?;
+            self.move_out(&stopped, &self.standing(&report), &report)?;
             let awaited = self.awaited(target, &stopped, &Places::default())?;
             self.fill_holes(target, &awaited, &mut report)?;
-            if awaited.is_empty() && self.is_quiet(target, &stopped)? && report.foreign.is_empty() {
+            if awaited.is_empty() && self.is_quiet(target, &stopped)? && !report.is_led_to() {
                 break;
             }
-            let may_leave = !target.stays_held && report.foreign.is_empty();
+            let may_leave = !target.stays_held && !report.is_led_to();
             if try_number < RETRIES_MAX && may_leave && self.let_leave(&mut stopped)? {
                 continue;
             }
@@ -213,12 +242,12 @@ impl Undo {
         }
         let mut hooks: Vec<&Patch> = self.entries(true);
         self.restore_some(target, &mut hooks, None, &mut report)?;
-        if !report.foreign.is_empty() {
+        if report.is_led_to() {
             report.left_mapped = true;
             target.resume_between(stopped);
             return Ok(report);
         }
-        self.move_out(&stopped, &[])?;
+        self.move_out(&stopped, &[], &report)?;
         // Nothing leads in any more: what is quiet stays so.
         stopped = hold_callable(target, stopped, hold)?;
         report.is_filtered = !self.unmap(target, &mut stopped)?;
@@ -241,7 +270,7 @@ impl Undo {
         let mut stopped = self.restore_in_slices(target, &mut report)?;
         let mut tries = tries;
         loop {
-            self.move_out(&stopped, &self.standing(&report.foreign))?;
+            self.move_out(&stopped, &self.standing(&report), &report)?;
             let awaited = self.awaited(target, &stopped, &self.places)?;
             self.fill_holes(target, &awaited, &mut report)?;
             tries = tries.saturating_sub(1);
@@ -302,8 +331,15 @@ impl Undo {
     /// What is mapped of the islands.
     fn mapped_islands(&self, mappings: &[Mapping]) -> Vec<Island> {
         let mut found = islands(mappings);
-        found.retain(|island| self.islands.iter().any(|own| own.start == island.code.start));
+        found.retain(|island| {
+            let is_own = self.islands.iter().any(|own| own.start == island.code.start);
+            is_own && self.means(island.code.start, island.inode)
+        });
         found
+    }
+
+    fn means(&self, start: u64, inode: u64) -> bool {
+        self.files.as_ref().is_none_or(|files| files.contains(&(start, inode)))
     }
 
     /// Puts the text of all sites back but the hooks'; the process is still stopped then.
@@ -336,14 +372,27 @@ impl Undo {
         until: Option<Instant>,
         report: &mut Report,
     ) -> Result<(), Error> {
+        let code = code_of(target, |_| true);
+        let covered = self.covered_through(target, &code);
+        left.retain(|patch| {
+            !covered.contains(&patch.address) || {
+                report.restored += usize::from(patch.is_probe);
+                report.covered.push(patch.address);
+                false
+            }
+        });
         while let Some(last) = left.last() {
             let page = last.address / PAGE;
             let first = left.partition_point(|patch| patch.address / PAGE > page);
             let batch = left.split_off(first);
-            for (patch, now, is_there) in put_back(target, &batch)? {
+            for (patch, now, is_there) in put_back(target, &batch, &code)? {
                 report.vanished += usize::from(patch.is_probe && now == Now::Back && !is_there);
                 match (now, &patch.file) {
                     (Now::Changed, _) => report.foreign.push(patch.address),
+                    (Now::Covered, _) => {
+                        report.restored += usize::from(patch.is_probe);
+                        report.covered.push(patch.address);
+                    }
                     (Now::Back, _) if patch.is_probe => report.restored += 1,
                     (Now::Gone, Some(file)) if patch.is_probe => {
                         *report.unloaded.entry(file.path.clone()).or_default() += 1;
@@ -356,6 +405,17 @@ impl Undo {
             }
         }
         Ok(())
+    }
+
+    /// Entries whose holes have the jump of another weir.
+    fn covered_through(&self, target: &Target, code: &[Range<u64>]) -> HashSet<u64> {
+        let is_alone = code.iter().all(|code| self.islands.iter().any(|own| own.contains(&code.start)));
+        let holes =
+            self.patches.iter().filter(|_| !is_alone).filter_map(|patch| Some((patch, patch.leads_from?)));
+        let covered = holes.filter(|(hole, _)| {
+            jump_into(&target.memory, hole.address, code).is_some_and(|now| now[..] != hole.new[..])
+        });
+        covered.map(|(_, entry)| entry).collect()
     }
 
     /// The holes, and those of `places`, that a thread stands at, or comes back to from a signal handler.
@@ -385,13 +445,13 @@ impl Undo {
     /// one go on at the entry.
     fn fill_holes(&self, target: &Target, awaited: &BTreeSet<u64>, report: &mut Report) -> Result<(), Error> {
         let is_due = |hole: &&Patch| {
-            let leads_here = |entry: u64| report.foreign.contains(&entry);
-            hole.leads_from.is_some_and(|entry| !leads_here(entry)) && !awaited.contains(&hole.address)
+            let is_free = |entry: u64| !report.leads_there(entry);
+            hole.leads_from.is_some_and(is_free) && !awaited.contains(&hole.address)
         };
         let mut due: Vec<&Patch> = self.patches.iter().filter(is_due).collect();
         due.sort_unstable_by_key(|hole| hole.address);
         for batch in due.chunk_by(|a, b| a.address / PAGE == b.address / PAGE) {
-            for (hole, now, _) in put_back(target, batch)? {
+            for (hole, now, _) in put_back(target, batch, &[])? {
                 if now == Now::Changed && !report.foreign.contains(&hole.address) {
                     report.foreign.push(hole.address);
                 }
@@ -400,18 +460,26 @@ impl Undo {
         Ok(())
     }
 
-    /// What is not restored where the sites' text is: hooks, and what was `foreign`.
-    fn standing(&self, foreign: &[u64]) -> Vec<&Patch> {
-        let stands = |patch: &&Patch| patch.is_hook || foreign.contains(&patch.address);
+    /// What is not restored where the sites' text is: hooks, and what leads there still.
+    fn standing(&self, report: &Report) -> Vec<&Patch> {
+        let stands = |patch: &&Patch| {
+            let is_hole_of = patch.leads_from.is_some_and(|entry| report.covered.contains(&entry));
+            patch.is_hook || report.leads_there(patch.address) || is_hole_of
+        };
         self.patches.iter().filter(stands).collect()
     }
 
     /// Threads that have left the programs go on in the restored text, but not behind the first byte of a jump that is
     /// still `standing`: what is there is no instruction.
-    fn move_out(&self, stopped: &Stopped, standing: &[&Patch]) -> Result<(), Error> {
+    fn move_out(&self, stopped: &Stopped, standing: &[&Patch], report: &Report) -> Result<(), Error> {
         let holes = self.patches.iter().filter_map(|patch| Some((patch.address, patch.leads_from?)));
         let holes: HashMap<u64, u64> = holes.collect();
-        let is_torn = |address: u64| standing.iter().any(|patch| patch.has_inside(address));
+        let is_covered = |patch: &Patch| {
+            report.covered.contains(&patch.address)
+                || patch.leads_from.is_some_and(|at| report.covered.contains(&at))
+        };
+        let is_torn =
+            |address: u64| standing.iter().any(|patch| patch.has_inside(address, is_covered(patch)));
         for tid in stopped.threads() {
             let mut registers = stopped.registers(tid)?;
             let in_hole = || holes.get(&registers.instruction_pointer()).copied();
@@ -459,6 +527,10 @@ impl Undo {
     /// Stale rseq pointers are cleared on the way.
     fn is_quiet(&self, target: &Target, stopped: &Stopped) -> Result<bool, Error> {
         let inside = |address: u64| self.islands.iter().any(|island| island.contains(&address));
+        // What lies behind the code, its gates, nobody comes back to: such a word is left from another time.
+        let code: Vec<Range<u64>> =
+            self.mapped_islands(&target.mappings).into_iter().map(|island| island.code).collect();
+        let in_code = |address: u64| code.iter().any(|code| code.contains(&address));
         let stacks = target.stacks();
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
@@ -468,7 +540,7 @@ impl Undo {
             if stays || registers.general().into_iter().any(inside) {
                 return Ok(false);
             }
-            let found = target.scan_stack(&stacks, &registers, &inside);
+            let found = target.scan_stack(&stacks, &registers, &in_code);
             if !found.words.is_empty() {
                 return Ok(false);
             }
@@ -520,7 +592,8 @@ impl Undo {
             self.mapped_islands(&target.mappings).into_iter().map(|island| island.range(&target.memory));
         let is_in = |mapping: &Mapping, segment: &Range<u64>| {
             let is_ours = is_segment(mapping) || is_maps(mapping) || is_kernel_array(mapping);
-            is_ours && segment.start <= mapping.start.0 && mapping.end.0 <= segment.end
+            let is_meant = is_kernel_array(mapping) || self.means(mapping.start.0, mapping.inode);
+            is_ours && is_meant && segment.start <= mapping.start.0 && mapping.end.0 <= segment.end
         };
         let mapped = |segment| target.mappings.iter().filter(move |mapping| is_in(mapping, segment));
         let segments = self.segments.iter().flat_map(mapped).map(|mapping| mapping.start.0..mapping.end.0);
@@ -565,6 +638,8 @@ enum Now {
     Back,
     /// Neither the old bytes nor the new ones.
     Changed,
+    /// The jump of another weir, or a list of its, by which this one's is called too.
+    Covered,
     /// Nothing, or what is not of the file that was patched: that was unloaded.
     Gone,
 }
@@ -580,7 +655,7 @@ impl Now {
             _ if is_others => Now::Gone,
             // Who has put another list there has taken weir's away.
             _ if patch.is_called => Now::Back,
-            now if now == patch.new || is_its && now == patch.old => Now::Back,
+            now if now == patch.new || is_its && (now == patch.old || now == patch.bare()) => Now::Back,
             _ if is_its => Now::Changed,
             _ => Now::Gone,
         }
@@ -588,7 +663,12 @@ impl Now {
 }
 
 /// Puts the old bytes of `patches` of one page back, where the new ones stand; what is there then, and whether those stood there.
-fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch, Now, bool)>, Error> {
+/// `code`: of weirs, whose jumps are looked for.
+fn put_back<'a>(
+    target: &Target,
+    patches: &[&'a Patch],
+    code: &[Range<u64>],
+) -> Result<Vec<(&'a Patch, Now, bool)>, Error> {
     let memory = &target.memory;
     let text = Text::read(memory, patches.iter().map(|patch| (patch.address, &patch.old[..])));
     let mapping = patches.first().and_then(|patch| target.mapping_at(VirtAddr(patch.address)));
@@ -599,8 +679,15 @@ fn put_back<'a>(target: &Target, patches: &[&'a Patch]) -> Result<Vec<(&'a Patch
             Some(now) => Some(now),
             None => memory.read(patch.address, &mut own).ok().map(|()| &own[..]),
         };
-        let outcome = Now::of(patch, now, mapping);
+        let mut outcome = Now::of(patch, now, mapping);
         let is_there = now.is_some_and(|now| patch.stands(now));
+        let is_covered = || match (patch.is_called, now) {
+            (true, Some(now)) => lists::calls(target, lists::list(now), lists::list(&patch.new)),
+            _ => jump_into(memory, patch.address, code).is_some(),
+        };
+        if (outcome == Now::Changed || patch.is_called && outcome == Now::Back && !is_there) && is_covered() {
+            outcome = Now::Covered;
+        }
         if outcome == Now::Back && is_there && patch.is_called {
             let failed = |source| Error::system("giving a list back", source);
             memory.write(patch.address, &lists::given_back(&patch.old)).map_err(failed)?;

@@ -58,7 +58,7 @@ impl Attachment {
             return;
         }
         let probes = self.undo.patches.iter().filter(|patch| patch.is_probe && patch.new != patch.old);
-        let probe = |patch: &Patch| Probe { address: patch.address, old: patch.old.clone() };
+        let probe = |patch: &Patch| Probe { address: patch.address, old: patch.bare().to_vec() };
         // Lists of those who are called are looked after elsewhere ([`crate::attach::calls`]).
         let probes = probes.filter(|patch| !patch.is_called);
         let (gone, mut left): (Vec<Probe>, Vec<Probe>) =

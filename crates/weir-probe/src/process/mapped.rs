@@ -1,11 +1,11 @@
 //! What of weir's is mapped in a process, by the names of its files.
 //!
-//! In: the mappings of a process. Out: which of them are weir's, and its islands. The target can map anything under these
-//! names: who unmaps what is found here, or writes there, must be ready for that.
+//! In: the mappings of a process. Out: which of them are weir's, its islands, and which run's each is. The target can map anything
+//! under these names: who unmaps what is found here, or writes there, must be ready for that.
 
 use std::ops::Range;
 
-use weir_rt::segment::MAPS_NAME;
+use weir_rt::segment::{Identity, MAPS_NAME};
 use weir_symbols::maps::Mapping;
 use weir_symbols::{FileIdentity, VirtAddr};
 
@@ -19,6 +19,31 @@ pub(crate) const RECORDS_NAME: &str = "weir-records";
 /// Another name than that of islands, which have gates behind them.
 pub(crate) const OUTPOST_NAME: &str = "weir-outpost";
 const PAGE: u64 = 4096;
+
+/// Whose code is mapped: that of a run, for a process. A forked child has its parent's too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Maker {
+    pub(crate) session: u64,
+    pub(crate) target_pid: u32,
+}
+
+impl Maker {
+    pub(crate) fn of(identity: &Identity) -> Maker {
+        Maker { session: identity.session, target_pid: identity.target_pid }
+    }
+
+    /// The name of a file of its code, of which `kind` is the beginning.
+    pub(crate) fn name(self, kind: &str) -> String {
+        format!("{kind}:{:x}.{}", self.session, self.target_pid)
+    }
+
+    /// Whose `mapping` is, as its name says; none where weirs did not say it yet.
+    pub(crate) fn of_mapping(mapping: &Mapping) -> Option<Maker> {
+        let (_, maker) = mapping.path.strip_prefix("/memfd:weir-")?.split_once(':')?;
+        let (session, target_pid) = maker.split_once('.')?;
+        Some(Maker { session: u64::from_str_radix(session, 16).ok()?, target_pid: target_pid.parse().ok()? })
+    }
+}
 
 pub(crate) fn is_segment(mapping: &Mapping) -> bool {
     mapping.path.strip_prefix("/memfd:").is_some_and(|name| name.starts_with(SEGMENT_NAME))
@@ -59,6 +84,8 @@ pub(crate) struct Island {
     pub(crate) code: Range<u64>,
     /// What is mapped directly behind, if that may be its gates.
     behind: Option<Range<u64>>,
+    pub(crate) inode: u64,
+    pub(crate) maker: Option<Maker>,
 }
 
 impl Island {
@@ -96,7 +123,8 @@ pub(crate) fn islands(mappings: &[Mapping]) -> Vec<Island> {
     let island = |(number, code): (usize, &Mapping)| {
         let behind = mappings.get(number + 1).filter(|next| has_gates(code) && may_be_gates(next, code));
         let behind = behind.map(|behind| behind.start.0..behind.end.0);
-        Island { code: code.start.0..code.end.0, behind }
+        let (inode, maker) = (code.inode, Maker::of_mapping(code));
+        Island { code: code.start.0..code.end.0, behind, inode, maker }
     };
     mappings.iter().enumerate().filter(|(_, mapping)| is_code(mapping)).map(island).collect()
 }

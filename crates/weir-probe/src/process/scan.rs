@@ -16,7 +16,7 @@ use weir_symbols::maps::{self, Mapping};
 use weir_symbols::procfs;
 
 use crate::limits::STATS_PAGE_READS_MAX;
-use crate::process::mapped::{is_kernel_array, is_maps, is_segment, islands};
+use crate::process::mapped::{Maker, is_kernel_array, is_maps, is_segment, islands};
 use crate::process::memory::Memory;
 use crate::process::permission;
 use crate::process::sys;
@@ -51,7 +51,7 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// Why no other weir may attach while its own lives.
+    /// Why this weir may not attach: the other holds the process, or this one knows nothing of what that has written there.
     pub(crate) fn is_taken(&self) -> Error {
         let (pid, controller) = (self.pid, self.identity.controller_pid);
         match self.other_version {
@@ -128,7 +128,7 @@ pub fn look() -> io::Result<Look> {
             had.insert(pid, has);
         }
         // Again where a weir has come or gone meanwhile.
-        look.add(pid, of(pid, &mappings).or_else(|_| probed(pid)));
+        look.add(pid, of(pid, &mappings).or_else(|_| all_in(pid)));
     }
     let (targets, others): (Vec<_>, Vec<_>) = had.iter().partition(|(_, has)| has.code);
     let is_weir = |pid: i32| targets.iter().any(|(_, target)| had[&pid].holds(target));
@@ -173,7 +173,7 @@ impl Has {
 }
 
 impl Look {
-    fn add(&mut self, pid: i32, probed: Result<Option<Probed>, Error>) {
+    fn add(&mut self, pid: i32, probed: Result<Vec<Probed>, Error>) {
         match probed {
             Ok(probed) => self.found.extend(probed),
             // It has ended meanwhile.
@@ -199,31 +199,61 @@ pub fn all() -> io::Result<Vec<Probed>> {
     look().map(|look| look.found)
 }
 
-/// What weir has put into process `pid`, if anything.
+/// What weir has put into process `pid`, if anything: of several that of the one that came first.
 pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
-    let read = || maps::read(sys::living_thread(pid) as u32).ok();
-    let Some(mut mappings) = read() else { return Ok(None) };
-    let segments = |mappings: &[Mapping]| Has::of(mappings).segments;
-    for _ in 1..LOOKS_MAX {
-        let probed = of(pid, &mappings);
-        match read() {
-            // A weir that has come or gone meanwhile: what was read need not be of one segment.
-            Some(now) if probed.is_err() && segments(&now) != segments(&mappings) => mappings = now,
-            _ => return probed,
-        }
-    }
-    of(pid, &mappings)
+    all_in(pid).map(|all| all.into_iter().next())
 }
 
-/// Process `pid` has inherited probes of the weir `controller`, and nobody traces it yet. A child that is forked while another weir takes its
-/// parent over may have segments of both.
+/// What each weir that traces process `pid` has put into it; where none does, what tells most of those that did.
+pub fn all_in(pid: i32) -> Result<Vec<Probed>, Error> {
+    settled(pid, of, Result::is_err)
+}
+
+/// What process `pid` has inherited of weirs that do not trace it themselves, from the process that it was forked from. A child that is forked while
+/// another weir takes its parent over may have segments of both.
+pub fn inherited_in(pid: i32) -> Result<Vec<Probed>, Error> {
+    settled(pid, inherited, |found| !matches!(found, Ok(found) if found.is_empty()))
+}
+
+/// What `look` answers of process `pid`, once its segments do not change meanwhile where that is in doubt.
+fn settled<T>(
+    pid: i32,
+    look: fn(i32, &[Mapping]) -> Result<Vec<T>, Error>,
+    is_doubtful: fn(&Result<Vec<T>, Error>) -> bool,
+) -> Result<Vec<T>, Error> {
+    let read = || maps::read(sys::living_thread(pid) as u32).ok();
+    let Some(mut mappings) = read() else { return Ok(Vec::new()) };
+    let segments = |mappings: &[Mapping]| Has::of(mappings).segments;
+    for _ in 1..LOOKS_MAX {
+        let found = look(pid, &mappings);
+        if !is_doubtful(&found) {
+            return found;
+        }
+        match read() {
+            // A weir that has come or gone meanwhile: what was read need not be of one segment.
+            Some(now) if segments(&now) != segments(&mappings) => mappings = now,
+            _ => return found,
+        }
+    }
+    look(pid, &mappings)
+}
+
+fn inherited(pid: i32, mappings: &[Mapping]) -> Result<Vec<Probed>, Error> {
+    let segments = segments(pid, mappings)?;
+    let owners: Vec<Option<Owner>> = segments.iter().map(Segment::owner).collect();
+    let is_own = |owner: &Owner| owner.target_pid as i32 == pid;
+    let traces = |controller: u32| {
+        owners.iter().flatten().any(|o| is_own(o) && o.controller_pid == controller && is_alive_weir(o))
+    };
+    let is_inherited = |owner: &Owner| !is_own(owner) && !traces(owner.controller_pid);
+    let found = segments.iter().zip(&owners).filter(|(_, owner)| owner.as_ref().is_some_and(is_inherited));
+    found.map(|(segment, _)| described(pid, segment)).collect()
+}
+
+/// Process `pid` has inherited probes of the weir `controller`, which does not trace it yet.
 pub fn has_inherited_of(pid: i32, controller: u32) -> bool {
-    let mappings = maps::read(sys::living_thread(pid) as u32).unwrap_or_default();
-    let segments = segments(pid, &mappings).unwrap_or_default();
-    let owners: Vec<Owner> = segments.iter().filter_map(Segment::owner).collect();
-    let is_own = |owner: &&Owner| owner.target_pid as i32 == pid;
-    let is_traced = owners.iter().filter(is_own).any(is_alive_weir);
-    !is_traced && owners.iter().any(|owner| !is_own(&owner) && owner.controller_pid == controller)
+    let is_its = |probed: &Probed| probed.identity.controller_pid == controller;
+    inherited_in(pid).unwrap_or_default().iter().any(is_its)
 }
 
 /// Whether process `pid` has something of weir's to undo. Where it has segments and no code, it may be a weir: then the
@@ -239,35 +269,25 @@ pub(crate) fn has_probes(pid: i32, mappings: &[Mapping]) -> Result<bool, Error> 
     Ok(look.found.iter().any(|probed| probed.pid == pid))
 }
 
-/// The same of a process that maps this.
-pub(crate) fn of(pid: i32, mappings: &[Mapping]) -> Result<Option<Probed>, Error> {
+/// The same as [`all_in`] of a process that maps this.
+pub(crate) fn of(pid: i32, mappings: &[Mapping]) -> Result<Vec<Probed>, Error> {
     let segments = segments(pid, mappings)?;
     let is_own = |segment: &Segment| segment.owner().is_some_and(|owner| owner.target_pid as i32 == pid);
-    let segment = chosen(&segments, Segment::lives, is_own);
-    segment.map(|segment| described(pid, segment)).transpose()
+    let mut found = Vec::new();
+    for segment in told(&segments, Segment::lives, is_own) {
+        found.push(described(pid, segment)?);
+    }
+    found.sort_by_key(|probed| probed.identity.started_ns);
+    Ok(found)
 }
 
-/// Of a process's segments the one that tells most: beside that through which it is traced there may be what an earlier weir has left behind, or what the
-/// process has inherited, where a thread may still come back to that code.
-fn chosen<T>(segments: &[T], lives: impl Fn(&T) -> bool, is_own: impl Fn(&T) -> bool) -> Option<&T> {
+/// Of a process's segments those that are told: those through which it is traced, or else the one that tells most. Beside them there may be what an
+/// earlier weir has left behind, or what the process has inherited, where a thread may still come back to that code.
+fn told<T>(segments: &[T], lives: impl Fn(&T) -> bool, is_own: impl Fn(&T) -> bool) -> Vec<&T> {
     let living = || segments.iter().filter(|segment| lives(segment));
-    living().find(|segment| is_own(segment)).or_else(|| living().next()).or(segments.first())
-}
-
-/// The weir that lives and traces process `pid` itself, and not the one that it was forked from, nor `but_for`.
-pub(crate) fn of_living(
-    pid: i32,
-    mappings: &[Mapping],
-    but_for: Option<u32>,
-) -> Result<Option<Probed>, Error> {
-    let segments = segments(pid, mappings)?;
-    let is_its = |segment: &&Segment| {
-        segment
-            .owner()
-            .is_some_and(|owner| owner.target_pid as i32 == pid && Some(owner.controller_pid) != but_for)
-    };
-    let segment = segments.iter().filter(is_its).find(|segment| segment.lives());
-    segment.map(|segment| described(pid, segment)).transpose()
+    let traced: Vec<&T> = living().filter(|segment| is_own(segment)).collect();
+    let any = || living().next().or(segments.first()).into_iter().collect();
+    if traced.is_empty() { any() } else { traced }
 }
 
 /// Process `pid`, which has segments and no code of weir's, is the watchdog of a weir, whose memory it shares.
@@ -317,6 +337,24 @@ impl Segment<'_> {
     /// The weir that made it still runs.
     fn lives(&self) -> bool {
         self.owner().is_some_and(|owner| is_alive_weir(&owner))
+    }
+
+    /// It is not to be undone: its weir runs and traces process `pid`, or waits for it, and is none of those that are `undone`.
+    pub(crate) fn stays(&self, pid: i32, undone: &[u32]) -> bool {
+        let Some(owner) = self.owner().filter(|owner| !undone.contains(&owner.controller_pid)) else {
+            return false;
+        };
+        let is_own = owner.target_pid as i32 == pid;
+        let is_awaited = || {
+            let waits = self.header.as_ref().is_ok_and(|header| header.children_wait);
+            waits && owner.controller_pid != std::process::id()
+        };
+        (is_own || is_awaited()) && self.lives()
+    }
+
+    /// Whose code is this segment's.
+    pub(crate) fn maker(&self) -> Option<Maker> {
+        self.header.as_ref().ok().map(|header| Maker::of(&header.identity))
     }
 
     /// The undo journal; empty where the header says nothing that this weir knows.
@@ -434,21 +472,23 @@ pub fn own_start() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::chosen;
+    use super::told;
 
     #[test]
     fn a_process_is_told_by_what_traces_it_wherever_that_is_mapped() {
         // Whether its weir lives, and whether it is about the process itself.
-        let check = |segments: &[(bool, bool)], wanted: Option<usize>| {
-            let found = chosen(segments, |segment| segment.0, |segment| segment.1);
-            assert_eq!(found, wanted.map(|at| &segments[at]), "{segments:?}");
+        let check = |segments: &[(bool, bool)], wanted: &[usize]| {
+            let found = told(segments, |segment| segment.0, |segment| segment.1);
+            let wanted: Vec<_> = wanted.iter().map(|&at| &segments[at]).collect();
+            assert_eq!(found, wanted, "{segments:?}");
         };
         let (own, inherited, left) = ((true, true), (true, false), (false, true));
-        check(&[], None);
-        check(&[left], Some(0));
-        check(&[left, inherited], Some(1));
-        check(&[inherited, own], Some(1));
-        check(&[own, inherited], Some(0));
-        check(&[left, inherited, own], Some(2));
+        check(&[], &[]);
+        check(&[left], &[0]);
+        check(&[left, inherited], &[1]);
+        check(&[inherited, own], &[1]);
+        check(&[own, inherited], &[0]);
+        check(&[left, inherited, own], &[2]);
+        check(&[own, left, own], &[0, 2]);
     }
 }

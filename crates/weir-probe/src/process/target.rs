@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_rt::segment::Segment;
@@ -23,7 +24,7 @@ use crate::process::descriptors;
 use crate::process::goroutines::{self, Goroutines};
 use crate::process::isa::native::registers::Registers;
 use crate::process::isa::native::remote::{Gadgets, hold_callable};
-use crate::process::mapped::copies_stacks;
+use crate::process::mapped::{Maker, copies_stacks, is_maps};
 use crate::process::memory::Memory;
 use crate::process::scan;
 use crate::process::stack::{Found, Stacks};
@@ -60,6 +61,10 @@ pub struct Target {
     pub(crate) stays_held: bool,
     /// The weir whose probes are in it until this one's are, if it is taken over.
     pub(crate) taken_from: Option<u32>,
+    /// The weir whose probes it has inherited, if it is a forked child that these are to be undone in.
+    pub(crate) child_of: Option<u32>,
+    /// By what this weir's code is known in it, from the first of it on.
+    pub(crate) maker: Option<Maker>,
     /// Its own segment, as long as another weir may take it over.
     pub(crate) handed_over: Option<Arc<Segment>>,
     /// Of one that has not begun to run no stop is noted: it misses nothing.
@@ -130,7 +135,7 @@ impl Target {
         let mappings = read_mappings(pid)?;
         let gadgets = Gadgets::find(pid, &memory, &mappings).ok();
         let goroutines = Goroutines::find(pid, &mappings);
-        let stopped = Stopped::stop_in_turn(pid, allowance.stop, filters).map_err(known_tracer)?;
+        let stopped = in_turn(|| Stopped::stop_in_turn(pid, allowance.stop, filters))?;
         let mut target = Target::inspect(stopped, gadgets, goroutines)?;
         target.allowance = allowance;
         if target.memory.is_confined()
@@ -178,6 +183,8 @@ impl Target {
             has_tsc: true,
             stays_held: false,
             taken_from: None,
+            child_of: None,
+            maker: None,
             handed_over: None,
             has_begun: true,
             stops: Stops::default(),
@@ -264,6 +271,11 @@ impl Target {
         self.taken_from.is_some()
     }
 
+    /// Weirs whose probes in it are to be undone although they run.
+    pub(crate) fn undone(&self) -> Vec<u32> {
+        self.taken_from.into_iter().chain(self.child_of).collect()
+    }
+
     /// Lets a process go on unprobed that is held.
     pub fn release(&mut self) {
         self.held = None;
@@ -298,7 +310,7 @@ impl Target {
         if let Some(stopped) = self.held.take() {
             return Ok(stopped);
         }
-        let stopped = Stopped::stop_in_turn(self.pid, limit, filters)?;
+        let stopped = in_turn(|| Stopped::stop_in_turn(self.pid, limit, filters))?;
         // While it lives nobody else can have its id; so what was stopped is the process that was opened.
         if self.is_alive() { Ok(stopped) } else { Err(Error::TargetGone { pid: self.pid }) }
     }
@@ -418,7 +430,7 @@ pub fn shares_root(pid: i32) -> Result<bool, Error> {
 
 /// Refuses, before anything is touched, a process that cannot be traced.
 pub fn check(pid: i32) -> Result<(), Error> {
-    check_to_undo(pid).map_err(known_tracer)?;
+    check_to_undo(pid)?;
     // Strict mode forbids the time stamp counter too, which the clock of the vDSO reads.
     match sys::seccomp(sys::living_thread(pid)) {
         Seccomp::Strict => Err(Error::StrictSeccomp { pid }),
@@ -454,8 +466,12 @@ pub fn check_kernel_returns(pid: i32, mappings: &[Mapping]) -> Result<(), &'stat
     }
 }
 
-/// Refuses one that cannot be stopped, from which no probe can be taken either.
+/// Refuses one that cannot be stopped, from which no probe can be taken either. A weir that holds it is waited for.
 pub fn check_to_undo(pid: i32) -> Result<(), Error> {
+    in_turn(|| check_tracer(pid))
+}
+
+fn check_tracer(pid: i32) -> Result<(), Error> {
     check_program(pid)?;
     let status = |name: &str| sys::status_field(sys::living_thread(pid), name).ok().flatten();
     if let Some(tracer) = status("TracerPid").and_then(|text| text.parse().ok())
@@ -466,13 +482,40 @@ pub fn check_to_undo(pid: i32) -> Result<(), Error> {
     Ok(())
 }
 
+/// Does what a weir that holds the process is in the way of, once that has let it go: each holds it for a moment.
+fn in_turn<T>(mut act: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let start = Instant::now();
+    loop {
+        let error = match act().map_err(known_tracer) {
+            Err(error @ (Error::AlreadyProbed { .. } | Error::AlreadyTraced { .. })) => error,
+            done => return done,
+        };
+        let patience = match error {
+            // A debugger keeps it.
+            Error::AlreadyTraced { tracer, .. } if !is_weir(tracer) => limits::TRACER_MAX,
+            _ => limits::TURN_MAX,
+        };
+        if start.elapsed() >= patience {
+            return Err(error);
+        }
+        thread::sleep(limits::TURN_PAUSE);
+    }
+}
+
+/// Thread `tid` is a weir's, as far as that can be seen: it has the maps of a session, which it lends to those that it traces.
+fn is_weir(tid: i32) -> bool {
+    maps::read(tid as u32).is_ok_and(|mappings| mappings.iter().any(is_maps))
+}
+
 /// Another weir that has attached to the process holds its threads now and then; what that has put into the process says more of it.
 fn known_tracer(error: Error) -> Error {
-    let Error::AlreadyTraced { pid, .. } = error else { return error };
-    match scan::probed(pid) {
-        Ok(Some(probed)) if probed.controller_alive && !probed.is_inherited() => probed.is_taken(),
-        _ => error,
-    }
+    let Error::AlreadyTraced { pid, tracer } = error else { return error };
+    let mut found = scan::all_in(pid).unwrap_or_default();
+    found.retain(|probed| probed.controller_alive && !probed.is_inherited());
+    // The thread that holds it.
+    let process = sys::status_number(tracer, "Tgid").unwrap_or(tracer);
+    let is_it = |probed: &&scan::Probed| probed.identity.controller_pid as i32 == process;
+    found.iter().find(is_it).map_or(Error::AlreadyTraced { pid, tracer }, scan::Probed::is_taken)
 }
 
 /// How the threads of a stopped process keep their rseq area and their id: usable only if all agree.

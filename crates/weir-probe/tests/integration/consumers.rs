@@ -21,8 +21,8 @@ use crate::counting::{counting, identity, value};
 
 /// Beside the first, which stays: together as many as one function may have.
 const OTHERS: usize = 15;
-const THREADS: u64 = 4;
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const THREADS: u64 = 4;
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Functions that are patched by a near jump, by one through a hole and by one through an outpost.
 const FUNCTIONS: &str = r#"
@@ -47,7 +47,7 @@ const FUNCTIONS: &str = r#"
 const NAMES: [&str; 4] = ["near", "hole", "pun", "waits"];
 
 /// Four threads that call the first three.
-const THREADED: &str = r#"
+pub(crate) const THREADED: &str = r#"
     static volatile int stop; static unsigned long calls[4][8];
     static void *run(void *arg) {
         unsigned long *n = arg;
@@ -100,20 +100,20 @@ const TOLD: &str = r#"
     }
 "#;
 
-fn count(attachment: &Attachment, map: usize) -> u64 {
+pub(crate) fn count(attachment: &Attachment, map: usize) -> u64 {
     value(attachment, map, 0)
 }
 
 /// The program, and what its file says of the functions.
-struct Running {
-    daemon: Daemon,
+pub(crate) struct Running {
+    pub(crate) daemon: Daemon,
     binary: Binary,
     functions: Vec<Function>,
     windows: Vec<Result<Window, Refusal>>,
 }
 
 impl Running {
-    fn start(name: &str, program: &str) -> Running {
+    pub(crate) fn start(name: &str, program: &str) -> Running {
         let text = format!("{FUNCTIONS}{program}");
         let path = target::build(name, Source::Text(&text), &["-O1", "-pthread", "-pie", "-fPIE", "-w"]);
         let mut command = Command::new(&path);
@@ -160,7 +160,7 @@ impl Running {
         }
     }
 
-    fn attach(&self, which: u32) -> Attachment {
+    pub(crate) fn attach(&self, which: u32) -> Attachment {
         let pid = self.daemon.pid() as i32;
         let maps: Vec<MapSpec> =
             (0..=OTHERS).map(|n| MapSpec::new(format!("count{n}"), MapKind::Array, 4, 8, 1)).collect();
@@ -172,7 +172,7 @@ impl Running {
     }
 
     /// Address and text of each function.
-    fn text(&self) -> Vec<(u64, Vec<u8>)> {
+    pub(crate) fn text(&self) -> Vec<(u64, Vec<u8>)> {
         let pid = self.daemon.pid();
         let maps = weir_symbols::maps::read(pid).unwrap();
         let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
@@ -194,7 +194,7 @@ impl Running {
     }
 
     /// Ends the threads: how many calls they made.
-    fn calls(&mut self) -> u64 {
+    pub(crate) fn calls(&mut self) -> u64 {
         self.daemon.write("\n").unwrap();
         let said = self.daemon.line_with("called", DEADLINE).unwrap();
         said.trim().rsplit(' ').next().unwrap().parse().unwrap()

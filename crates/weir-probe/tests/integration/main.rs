@@ -16,6 +16,7 @@ mod hammer;
 mod inside;
 mod interrupts;
 mod modes;
+mod others;
 mod parked;
 mod plan;
 mod provable;

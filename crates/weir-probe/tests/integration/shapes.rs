@@ -206,8 +206,7 @@ fn the_next_weir_finds_short_jumps_and_fills_their_holes() {
     let target = Target::open(server.pid()).unwrap();
     let attachment = arm(target, server.binary.path(), &patched).unwrap();
     assert!(wait::until(Duration::from_secs(120), || count(&attachment) > 10 * CALLS));
-    // As if the controller were gone: nothing of what it knows is used.
-    std::mem::forget(attachment);
+    crate::counting::let_die(attachment);
     let report = restore::detach(server.pid()).unwrap();
     assert_eq!((report.restored, &report.foreign[..]), (patched.len(), &[][..]));
     assert!(server.text() == server.before, "the text differs");

@@ -18,8 +18,8 @@ use crate::controller::Caller;
 use crate::failure::Failure;
 use crate::in_kernel::InKernel;
 use crate::kernel::engine::{AtEvents, InKernelCaller, Numbered, load, read_some};
-use crate::kernel::let_go;
 use crate::kernel::places::Places;
+use crate::kernel::{check_alone, let_go};
 use crate::output::Output;
 use crate::plan::{Half, Plan};
 use crate::shared::Shared;
@@ -79,6 +79,7 @@ impl InKernelHalf {
         if plan.stand_ins.is_empty() {
             return Ok(());
         }
+        check_alone(pid)?;
         let StandIns { probes, links, coverage } = &mut self.stand_ins;
         if probes.is_empty() {
             let runs = |program: usize| self.in_kernel[program];

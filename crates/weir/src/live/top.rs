@@ -58,7 +58,7 @@ fn find(pids: &[i32]) -> Result<Vec<Probed>, Failure> {
         return scan::all().map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")));
     }
     let pids: BTreeSet<i32> = pids.iter().copied().collect();
-    Ok(pids.into_iter().filter_map(|pid| scan::probed(pid).ok().flatten()).collect())
+    Ok(pids.into_iter().flat_map(|pid| scan::all_in(pid).unwrap_or_default()).collect())
 }
 
 fn tell_missing(pids: &[i32], found: &[Probed]) {
@@ -83,8 +83,15 @@ fn contents(found: &[Probed]) -> (Vec<Row>, String, f64) {
     let shown: Vec<(&Probed, Option<Told>)> =
         found.iter().filter(is_shown).map(|probed| (probed, Told::of(probed))).collect();
     let current = || shown.iter().filter_map(|(_, told)| told.as_ref().filter(|told| told.is_current()));
-    let (cost, cpu) =
-        current().fold((0.0, 0.0), |(cost, cpu), told| (cost + told.total().cost, cpu + told.figures.cpu));
+    let cost: f64 = current().map(|told| told.total().cost).sum();
+    // Each of those that trace a process says it.
+    let mut cpus = BTreeMap::<i32, f64>::new();
+    for (probed, told) in &shown {
+        let of_process = cpus.entry(probed.pid).or_default();
+        let told = told.as_ref().filter(|told| told.is_current());
+        *of_process = of_process.max(told.map_or(0.0, |told| told.figures.cpu));
+    }
+    let cpu: f64 = cpus.values().sum();
     let share = if cpu > 0.0 { (cost / cpu).min(1.0) } else { 0.0 };
     let rows = shown.iter().flat_map(|(probed, told)| rows(probed, told.as_ref())).collect();
     (rows, title(&shown, share), share)
@@ -111,7 +118,11 @@ fn title(shown: &[(&Probed, Option<Told>)], share: f64) -> String {
     let lost = if lost > 0 { format!(", {lost} records lost") } else { String::new() };
     format!(
         "weir top: {} traced by {}{gone}, {} of their CPU time{lost}",
-        count(shown.len(), "process", "processes"),
+        count(
+            shown.iter().map(|(probed, _)| probed.pid).collect::<BTreeSet<_>>().len(),
+            "process",
+            "processes"
+        ),
         count(weirs(true), "weir", "weirs"),
         percent(share)
     )

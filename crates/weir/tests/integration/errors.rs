@@ -238,7 +238,7 @@ fn budgets_that_cannot_be_kept() {
 }
 
 #[test]
-fn a_second_weir_is_refused() {
+fn a_second_weir_traces_beside_the_first() {
     let (server, path) = server();
     let pid = server.pid().to_string();
     let script = format!("uprobe:\"{}\":work {{ @ = count(); }}", path.display());
@@ -249,20 +249,31 @@ fn a_second_weir_is_refused() {
     let table = || String::from_utf8_lossy(&weir().arg("ps").output().unwrap().stdout).into_owned();
     let is_listed = || table().lines().any(|line| line.contains(&pid) && line.contains("uprobe:"));
     assert!(testkit::wait::until(DEADLINE, is_listed), "{}", table());
-    let uid = nix::unistd::getuid();
-    let user = nix::unistd::User::from_uid(uid).unwrap().map_or(uid.to_string(), |user| user.name);
-    let by = format!("process {} of user {user}", first.pid());
-    let (with, end) = (format!("with uprobe:{}:work", path.display()), format!("kill -INT {}", first.pid()));
-    let with: String = with.chars().take("with ".len() + 90).collect();
-    let parts = ["already traced by weir", &by, " s, ", &with, &end];
-    check(&["trace", "-e", &script, "-p", &pid], MACHINE, &parts);
-    let ps = weir().args(["ps", "-f", "json"]).output().unwrap();
-    let objects = String::from_utf8(ps.stdout).unwrap();
-    let mut objects =
-        objects.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object"));
-    let object = objects.find(|object| object["pid"] == server.pid()).expect("the process is listed");
-    assert_eq!((object["weir"].as_u64(), object["sites"].as_u64()), (Some(first.pid().into()), Some(1)));
-    assert!(object["probes"].as_str().unwrap().starts_with("uprobe:"), "{object}");
+    let mut second = weir();
+    second.args(["trace", "-e", &script, "-p", &pid]);
+    let second = Daemon::spawn(second).unwrap();
+    // Each has a line of its own.
+    let listed = || {
+        let ps = weir().args(["ps", "-f", "json"]).output().unwrap();
+        let objects = String::from_utf8(ps.stdout).unwrap();
+        let objects =
+            objects.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object"));
+        let of_process = objects.filter(|object| object["pid"] == server.pid());
+        let is_probed = |object: &serde_json::Value| {
+            object["sites"] == 1 && object["probes"].as_str().unwrap().starts_with("uprobe:")
+        };
+        let mut weirs: Vec<u64> = of_process.filter(is_probed).filter_map(|o| o["weir"].as_u64()).collect();
+        weirs.sort_unstable();
+        weirs
+    };
+    let mut both = [u64::from(first.pid()), u64::from(second.pid())];
+    both.sort_unstable();
+    assert!(testkit::wait::until(DEADLINE, || listed() == both), "{:?}", listed());
+    // Of a process whose weir runs nothing is taken out.
+    check(&["detach", "-p", &pid], REFUSED, &["which still runs"]);
+    second.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+    assert!(second.finish(DEADLINE).unwrap().status.success());
+    assert_eq!(listed(), [u64::from(first.pid())]);
     first.signal(nix::sys::signal::Signal::SIGINT).unwrap();
     assert!(first.finish(DEADLINE).unwrap().status.success());
     assert!(is_untouched(server.pid()));

@@ -201,6 +201,8 @@ pub struct Window {
     pub room: Option<u32>,
     /// The last displaced instruction leaves the function, and programs run right before it, not before the first.
     pub is_exit: bool,
+    /// Where the jump of another tracer is displaced, and not what the file has: for each write what the file has there.
+    pub beneath: Vec<Vec<u8>>,
 }
 
 /// Bytes of text to be written.
@@ -225,6 +227,7 @@ impl Window {
             inside: false,
             room: None,
             is_exit: false,
+            beneath: Vec::new(),
         }
     }
 
@@ -233,11 +236,32 @@ impl Window {
         Window { shape: Shape::Called(called), ..self }
     }
 
-    /// The same place, where text has this jump now.
-    pub fn of_jump(self, jump: [u8; JUMP_BYTES]) -> Window {
-        let instruction = Decoder::with_ip(64, &jump, self.address, DecoderOptions::NONE).decode();
-        let (instructions, bytes, padding) = (vec![instruction], jump.to_vec(), Vec::new());
-        Window { instructions, bytes, padding, shape: Shape::Near, ..self }
+    /// The same place, where the jump of another tracer stands in that place, or in its hole: that is displaced, and comes behind
+    /// the programs. Not where several instructions come before them.
+    pub fn over(self, jump: [u8; JUMP_BYTES]) -> Option<Window> {
+        if !self.parts().0.is_empty() {
+            return None;
+        }
+        let entry = self.covered()[..self.patch_bytes()].to_vec();
+        let (at, bytes, shape, beneath) = match self.shape {
+            Shape::Near => (self.address, jump.to_vec(), Shape::Near, vec![entry]),
+            Shape::Punned { tail } => {
+                let (own, borrowed) = jump.split_at(JUMP_BYTES - tail.len());
+                if borrowed != tail {
+                    return None;
+                }
+                (self.address, own.to_vec(), Shape::Punned { tail }, vec![entry])
+            }
+            Shape::Short(hole) => {
+                let short = short_jump(self.address, hole.address).to_vec();
+                let beneath = vec![hole.bytes.to_vec(), entry];
+                (hole.address, short, Shape::Short(Hole { bytes: jump, ..hole }), beneath)
+            }
+            Shape::Called(_) => return None,
+        };
+        let instruction = Decoder::with_ip(64, &jump, at, DecoderOptions::NONE).decode();
+        let (instructions, padding) = (vec![instruction], Vec::new());
+        Some(Window { instructions, bytes, padding, shape, beneath, ..self })
     }
 
     /// Link addresses of displaced instructions but the first: where no thread may ever continue.
@@ -365,9 +389,7 @@ impl Window {
                     old: hole.bytes.to_vec(),
                     new: near_jump(hole_at, entry).to_vec(),
                 };
-                let distance = hole_at.wrapping_sub(at + SHORT_JUMP_BYTES as u64) as i64;
-                let distance = i8::try_from(distance).expect("a hole is chosen within reach of a short jump");
-                vec![far, Write { address: at, old, new: vec![0xeb, distance as u8] }]
+                vec![far, Write { address: at, old, new: short_jump(at, hole_at).to_vec() }]
             }
         }
     }
@@ -380,6 +402,7 @@ impl Window {
         };
         let is_pad = self.instructions.iter().all(|instruction| instruction.mnemonic() == Mnemonic::Nop);
         match &self.shape {
+            _ if !self.beneath.is_empty() => "jump over the jump of another tracer".into(),
             Shape::Near if self.is_exit && self.instructions.len() > 1 => {
                 format!("jump over {count}, the last an exit")
             }
@@ -392,6 +415,13 @@ impl Window {
             Shape::Near => format!("jump over {count}"),
         }
     }
+}
+
+/// `jmp rel8` at `from` to a hole.
+fn short_jump(from: u64, hole: u64) -> [u8; SHORT_JUMP_BYTES] {
+    let distance = hole.wrapping_sub(from + SHORT_JUMP_BYTES as u64) as i64;
+    let distance = i8::try_from(distance).expect("a hole is chosen within reach of a short jump");
+    [0xeb, distance as u8]
 }
 
 /// `jmp rel32` at `from` to `to`.
@@ -503,7 +533,17 @@ fn displaced_to(code: FunctionCode, wanted: usize, may_call: bool) -> Result<Win
         inside: code.inside,
         room: code.room,
         is_exit: code.exit.is_some(),
+        beneath: Vec::new(),
     })
+}
+
+/// Bytes of the whole instructions at the beginning of `code` that so many written bytes are over.
+pub fn reach(code: &[u8], written: usize) -> usize {
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    while decoder.position() < written && decoder.can_decode() {
+        let _ = decoder.decode();
+    }
+    decoder.position().max(written)
 }
 
 /// A call that can be made from elsewhere: its target does not depend on the stack pointer, which is another one

@@ -5,14 +5,17 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_ebpf::{MapKind, MapSpec};
 use weir_probe::{
     Attach, Attachment, Error, Refusal, Returns, SiteRequest, Target, When, limits, plan_functions,
     plan_returns, prepare,
 };
+use weir_rt::abi::header;
 use weir_rt::executable::FRAME_IS_RETURN;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_rt::{Executable, LaneUse, RelocKind, Relocation, Symbol};
@@ -59,6 +62,17 @@ pub(crate) fn arm_functions(target: Target, functions: &[(&Binary, &Function)]) 
     prepared.arm(&requests, &[counting(0)])
 }
 
+/// As if the controller of this attachment had been killed: nothing is undone by it, and nothing that it knows is used.
+pub(crate) fn let_die(attachment: Attachment) {
+    let pid = attachment.target().pid();
+    let mappings = weir_symbols::maps::read(pid as u32).unwrap();
+    let segment = mappings.iter().find(|mapping| mapping.path.starts_with("/memfd:weir-segment")).unwrap();
+    let memory = std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/mem")).unwrap();
+    // No process has started before the machine.
+    memory.write_all_at(&[0; 8], segment.start.0 + header::CONTROLLER_START as u64).unwrap();
+    std::mem::forget(attachment);
+}
+
 /// How often the probed functions ran.
 pub(crate) fn count(attachment: &Attachment) -> u64 {
     value(attachment, 0, 0)
@@ -71,8 +85,9 @@ pub(crate) fn value(attachment: &Attachment, map: usize, index: u32) -> u64 {
 }
 
 pub(crate) fn identity(pid: i32) -> Identity {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
     Identity {
-        session: 1,
+        session: NEXT.fetch_add(1, Ordering::Relaxed),
         controller_pid: std::process::id(),
         controller_start: weir_probe::scan::own_start(),
         uid: 0,

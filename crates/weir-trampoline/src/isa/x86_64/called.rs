@@ -128,6 +128,11 @@ pub(crate) fn bytes(called: &Called) -> usize {
     LIST_OFFSET as usize + 16 * (called.others.len() + 2)
 }
 
+/// Address of the event that the last entry of weir's list at `list` has.
+pub fn event_of(list: u64) -> u64 {
+    list.wrapping_sub(EVENT_BYTES as u64)
+}
+
 /// What leads from a place to code of weir's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Led {

@@ -50,32 +50,45 @@ fn check_clean(pid: u32) {
     assert_eq!(testkit::mapped::of_weir_in(pid), Vec::<String>::new());
 }
 
-/// Two weirs that want one process, the second so long after the first: one has it, the other is refused and says by whom.
-pub(crate) fn check_two(after: Duration) {
+/// How one of two weirs in a process comes to its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// It is told to, and takes its probes out.
+    Told,
+    Killed,
+}
+
+/// Two weirs that want one process, the second so long after the first: both count every call, also when one has come to its end, which is
+/// the `first` that was started or the other; and the one that goes last leaves nothing behind.
+pub(crate) fn check_two(after: Duration, end: End, first: bool) {
+    let all = format!("{after:?} {end:?} {first}");
     let mut worker = Worker::start(Command::new(program()));
     let start = || tracing(&counting(), &[worker.pid.to_string()]);
-    let first = start();
+    let mut weirs = vec![start()];
     // A moment like any other: the verdict does not depend on it.
     sleep(after);
-    let second = start();
-    let (mut winners, mut losers) = (Vec::new(), Vec::new());
-    for mut weir in [first, second] {
-        match weir.line_with("begun", DEADLINE) {
-            Ok(_) => winners.push(weir),
-            Err(_) => losers.push(weir.finish(DEADLINE).unwrap()),
+    weirs.push(start());
+    for weir in &mut weirs {
+        assert!(weir.line_with("begun", DEADLINE).is_ok(), "{all}");
+    }
+    worker.work(CALLS, CALLS);
+    let one = weirs.remove(usize::from(!first));
+    let other = weirs.remove(0);
+    match end {
+        End::Told => {
+            let text = stop(one);
+            assert_eq!(number(&text, "@calls"), Some(CALLS), "{all}: {text}");
+        }
+        End::Killed => {
+            one.signal(Signal::SIGKILL).unwrap();
+            one.finish(DEADLINE).unwrap();
         }
     }
-    let (Some(winner), [loser]) = (winners.pop(), &losers[..]) else {
-        panic!("{after:?}: {} have it: {losers:?}", 2 - losers.len());
-    };
-    let named = [format!("by process {}", winner.pid()), format!("by weir: process {}", winner.pid())];
-    let is_named = named.iter().any(|named| loser.stderr.contains(named));
-    assert!(loser.status.code() == Some(3) && is_named, "{after:?}: {loser:?}");
-    worker.work(CALLS, CALLS);
-    let text = stop(winner);
-    assert_eq!(number(&text, "@calls"), Some(CALLS), "{after:?}: {text}");
+    worker.work(CALLS, 2 * CALLS);
+    let text = stop(other);
+    assert_eq!(number(&text, "@calls"), Some(2 * CALLS), "{all}: {text}");
     check_clean(worker.pid);
-    worker.work(1, CALLS + 1);
+    worker.work(1, 2 * CALLS + 1);
     worker.end();
 }
 
@@ -164,9 +177,16 @@ fn a_program_that_is_executed_amid_attaching_is_counted() {
 }
 
 #[test]
-fn of_two_weirs_that_come_at_once_one_has_the_process() {
-    for after in [0, 5, 20] {
-        check_two(ms(after));
+fn of_two_weirs_that_come_at_once_each_counts_every_call() {
+    for (after, first) in [(0, true), (5, false), (20, true)] {
+        check_two(ms(after), End::Told, first);
+    }
+}
+
+#[test]
+fn a_weir_counts_on_where_another_in_the_process_is_killed() {
+    for (after, first) in [(0, true), (20, false), (60, true)] {
+        check_two(ms(after), End::Killed, first);
     }
 }
 

@@ -151,7 +151,8 @@ fn storms_of_any_size_and_kind_come_to_no_harm() {
                 "exec-amid"
             }
             4 => {
-                rivals::check_two(microseconds(below(100_000)));
+                let end = if below(2) == 0 { rivals::End::Told } else { rivals::End::Killed };
+                rivals::check_two(microseconds(below(100_000)), end, below(2) == 0);
                 "two-controllers"
             }
             _ => {

@@ -8,4 +8,5 @@ mod flight;
 mod killed;
 mod life;
 mod refused;
+mod several;
 mod triggers;

@@ -1,0 +1,180 @@
+//! What other weirs have written into a process: where this one writes too, the jump of the other is what it displaces.
+//!
+//! In: the segments and the code of weirs in a target. Out: text without what they have written, and which of their jumps stand where.
+//! All of it may be anything.
+//!
+//! ```text
+//! function:  jmp ──▶ the last one's trampoline ── displaced: jmp ──▶ the first one's ── displaced: what the file has
+//! ```
+//!
+//! The last one takes its jump back as any other: the one that it found comes to stand there again. Where the first is to go before it,
+//! its gates are shut, and its code stays as the way to the function until nothing leads there any more: whoever goes last takes
+//! it out ([`restore`](crate::restore)).
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use weir_plan::Refusal;
+use weir_plan::window::{Shape, Window, reach};
+use weir_symbols::maps::Mapping;
+use weir_symbols::{Binary, LinkAddr};
+
+use crate::attach::undo::Patch;
+use crate::limits::{JUMP_BYTES, LAYERS_MAX, WINDOW_BYTES_MAX};
+use crate::process::mapped::{Maker, is_records, islands};
+use crate::process::memory::Memory;
+use crate::process::scan;
+use crate::process::target::Target;
+
+/// What other weirs have in a process.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// What they have written, by address.
+    written: BTreeMap<u64, Vec<Written>>,
+    /// Where their code is.
+    code: Vec<Range<u64>>,
+    /// One that runs has replaced return addresses, or may do so. Of two that do, neither would know its own.
+    pub(crate) replace_returns: bool,
+}
+
+/// What is there, and what was before.
+#[derive(Debug)]
+struct Written {
+    old: Vec<u8>,
+    new: Vec<u8>,
+}
+
+impl Others {
+    pub(crate) fn of(target: &Target) -> Others {
+        let code = code_of(target, |maker| maker.is_none() || maker != target.maker);
+        let mut others = Others { code, ..Others::default() };
+        if others.code.is_empty() {
+            return others;
+        }
+        let segments = scan::segments(target.pid, &target.mappings).unwrap_or_default();
+        for segment in segments.iter().filter(|segment| segment.maker() != target.maker) {
+            let has_records =
+                |mapping: &Mapping| is_records(mapping) && Maker::of_mapping(mapping) == segment.maker();
+            others.replace_returns |=
+                segment.stays(target.pid, &[]) && target.mappings.iter().any(has_records);
+            for entry in segment.journal(target.pid).unwrap_or_default() {
+                // What is undone may stand yet, where a thread is to pass there: the text says.
+                if !entry.is_counter && entry.old != entry.new {
+                    let written = Written { old: entry.old, new: entry.new };
+                    others.written.entry(entry.address).or_default().push(written);
+                }
+            }
+        }
+        others
+    }
+
+    /// `text` of `address` as the file has it: without what they have written there, and without `own` patches.
+    pub(crate) fn bare(&self, own: &[Patch], address: u64, text: &[u8]) -> Vec<u8> {
+        let mut text = text.to_vec();
+        let end = address.saturating_add(text.len() as u64);
+        // Each layer once: the one above first.
+        for _ in 0..LAYERS_MAX {
+            let own = own.iter().map(|patch| (patch.address, &patch.old, &patch.new));
+            let others = self.written.range(address..end);
+            let others = others.flat_map(|(at, all)| all.iter().map(|w| (*at, &w.old, &w.new)));
+            let mut is_changed = false;
+            for (at, old, new) in own.chain(others).filter(|(_, old, new)| old != new) {
+                let at = at.checked_sub(address).and_then(|at| usize::try_from(at).ok());
+                let there = at.and_then(|at| text.get_mut(at..at.checked_add(new.len())?));
+                if let Some(there) = there.filter(|there| **there == **new) {
+                    there.copy_from_slice(old);
+                    is_changed = true;
+                }
+            }
+            if !is_changed {
+                break;
+            }
+        }
+        text
+    }
+
+    /// The window of a function of `binary`, or the same over the jump of another weir that stands there; an error where theirs are
+    /// in the way.
+    pub(crate) fn window_over(
+        &self,
+        memory: &Memory,
+        binary: &Binary,
+        bias: u64,
+        window: Window,
+    ) -> Result<Window, Refusal> {
+        if self.code.is_empty() {
+            return Ok(window);
+        }
+        let entry = window.address.wrapping_add(bias);
+        let (lever, written) = match &window.shape {
+            Shape::Short(hole) => (hole.address.wrapping_add(bias), JUMP_BYTES),
+            Shape::Near | Shape::Punned { .. } | Shape::Called(_) => (entry, window.patch_bytes()),
+        };
+        let needed: Vec<u64> = {
+            let link = window.displaced().chain(window.written()).chain(window.borrowed());
+            link.map(|at| at.wrapping_add(bias)).collect()
+        };
+        let near =
+            entry.saturating_sub(WINDOW_BYTES_MAX as u64)..=needed.iter().max().copied().unwrap_or(entry);
+        let before = |at: &u64| *at != entry && *at != lever;
+        for (&at, all) in self.written.range(near).chain(self.written.get_key_value(&lever)) {
+            let is_theirs = all.iter().any(|written| self.stands(memory, at, &written.new));
+            if !before(&at) || !is_theirs {
+                continue;
+            }
+            let longest = all.iter().map(|written| written.new.len()).max().unwrap_or(0);
+            let code = binary.bytes(LinkAddr(at.wrapping_sub(bias)), WINDOW_BYTES_MAX).unwrap_or_default();
+            let taken = at..at + reach(code, longest).min(WINDOW_BYTES_MAX) as u64;
+            if needed.iter().any(|needed| taken.contains(needed)) {
+                return Err(Refusal::Overlap { address: at });
+            }
+        }
+        let Some(jump) = self.jump(memory, lever) else {
+            // It has another shape there.
+            let is_taken = |at: &u64| {
+                self.written
+                    .get(at)
+                    .is_some_and(|all| all.iter().any(|written| self.stands(memory, *at, &written.new)))
+            };
+            return match [entry, lever].iter().find(|at| is_taken(at)) {
+                Some(&address) => Err(Refusal::Overlap { address }),
+                None => Ok(window),
+            };
+        };
+        let is_alike = self.written.get(&lever).is_some_and(|all| all.iter().any(|w| w.new.len() == written));
+        let over = window.over(jump).filter(|_| is_alike);
+        let over = over.filter(|window| self.stands(memory, entry, &window.covered()));
+        over.ok_or(Refusal::Overlap { address: lever })
+    }
+
+    /// The jump at `address` into their code, if one stands there.
+    fn jump(&self, memory: &Memory, address: u64) -> Option<[u8; JUMP_BYTES]> {
+        jump_into(memory, address, &self.code)
+    }
+
+    fn stands(&self, memory: &Memory, address: u64, wanted: &[u8]) -> bool {
+        let mut now = vec![0; wanted.len()];
+        memory.read(address, &mut now).is_ok() && now == wanted
+    }
+}
+
+/// Where the code is of those weirs in a process that are `wanted`, by whose it is.
+pub(crate) fn code_of(target: &Target, wanted: impl Fn(Option<Maker>) -> bool) -> Vec<Range<u64>> {
+    let islands = islands(&target.mappings).into_iter();
+    islands.filter(|island| wanted(island.maker)).map(|island| island.code).collect()
+}
+
+/// The jump at `address` that leads into one of these, if one stands there.
+pub(crate) fn jump_into(memory: &Memory, address: u64, code: &[Range<u64>]) -> Option<[u8; JUMP_BYTES]> {
+    let mut now = [0; JUMP_BYTES];
+    memory.read(address, &mut now).ok()?;
+    let to = destination(address, &now)?;
+    code.iter().any(|range| range.contains(&to)).then_some(now)
+}
+
+/// Where the `jmp rel32` at `address` leads to, if these bytes are one.
+pub(crate) fn destination(address: u64, bytes: &[u8]) -> Option<u64> {
+    let &[0xe9, a, b, c, d] = bytes else { return None };
+    let next = address.wrapping_add(JUMP_BYTES as u64);
+    Some(next.wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d]))))
+}
