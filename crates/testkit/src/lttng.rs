@@ -7,6 +7,18 @@ use std::time::Duration;
 
 use crate::{Daemon, paths, wait};
 
+fn folder() -> PathBuf {
+    paths::target().join("testkit/lttng")
+}
+
+/// As long as this is held no test has a session daemon, which would change what every program's events are wanted by.
+pub fn alone() -> File {
+    std::fs::create_dir_all(folder()).expect("a folder");
+    let alone = File::create(folder().join("lock")).expect("a file");
+    alone.lock().expect("a lock");
+    alone
+}
+
 /// A session daemon that answers, for one test at a time: root's is one for the whole machine.
 #[derive(Debug)]
 pub struct Lttng {
@@ -24,11 +36,9 @@ impl Lttng {
                 return Err(format!("no {program}"));
             }
         }
-        let folder = paths::target().join("testkit/lttng");
-        let home = folder.join(format!("{name}-{}", std::process::id()));
+        let home = folder().join(format!("{name}-{}", std::process::id()));
         std::fs::create_dir_all(&home).expect("a folder");
-        let alone = File::create(folder.join("lock")).expect("a file");
-        alone.lock().expect("a lock");
+        let alone = alone();
         let mut lttng = Lttng { home, daemon: None, _alone: alone };
         if !lttng.ask(&["list"]).status.success() {
             let mut daemon = Command::new("lttng-sessiond");

@@ -90,7 +90,7 @@ pub fn prepare(
     let bytes = control.bytes;
     let Shared { control, control_address, maps_address, taken_over } =
         share_segments(&mut target, maps, control, identity).map_err(|error| target.explain(error))?;
-    (target.maker, target.child_of) = (Some(Maker::of(identity)), None);
+    target.maker = Some(Maker::of(identity));
     let of_maps = maps_address..maps_address + maps.layout().bytes;
     let undo = Undo {
         segments: vec![of_maps, control_address..control_address + bytes],
@@ -264,7 +264,6 @@ impl Attachment {
         report.stops.add(counting);
         let journal = self.control.journal();
         lowered.into_iter().for_each(|index| journal.set_state(index, JournalState::Applied));
-        journal.undo_text();
         // What lies over it may be of one that is gone too.
         let is_covered = !report.covered.is_empty();
         if is_covered {
@@ -279,6 +278,8 @@ impl Attachment {
         {
             report.left_mapped = restored.left_mapped || restored.kept > 0;
         }
+        // Not before: what of this one's still stands lies over others.
+        self.control.journal().undo_text();
         if report.left_mapped {
             self.control.leave_behind();
         }

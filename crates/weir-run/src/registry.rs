@@ -591,11 +591,7 @@ impl Registry {
         let parent = inherited(pid, &self.shared);
         let waits = parent.as_ref().is_some_and(|parent| parent.children_wait);
         let is_held = held.is_some() || self.shared.is_handed_over(pid);
-        let failure = match self.attach(
-            &mut candidate,
-            held,
-            parent.as_ref().map(|parent| (parent.identity.controller_pid, waits)),
-        ) {
+        let failure = match self.attach(&mut candidate, held, parent.as_ref().map(|_| waits)) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let mut line = self.line(&candidate, Ok(one.attachment.probes()));
                 // Nothing of it has run unprobed.
@@ -653,12 +649,12 @@ impl Registry {
         Ok(line)
     }
 
-    /// `child`: whose probes it has inherited, and whether it waits at the first of them.
+    /// `child`: it has its parent's probes, and whether it waits at the first of them.
     fn attach(
         &mut self,
         candidate: &mut Candidate,
         held: Option<Exec>,
-        child: Option<(u32, bool)>,
+        child: Option<bool>,
     ) -> Result<One, Failure> {
         let (shared, pid) = (self.shared.clone(), candidate.process.id.pid);
         match held {
@@ -674,7 +670,7 @@ impl Registry {
         &mut self,
         candidate: &mut Candidate,
         held: Option<Exec>,
-        child: Option<(u32, bool)>,
+        child: Option<bool>,
         holds: bool,
     ) -> Result<One, Failure> {
         let (id, own) = (candidate.process.id, self.shared.plan.clone());
@@ -695,13 +691,13 @@ impl Registry {
                 target.allow(allowance);
                 target
             }
-            (None, Some((controller, waits))) => {
+            (None, Some(waits)) => {
                 // One that does not wait would be past its first hits, and one that may be stopped for some ms alone is held in vain.
                 let is_patient = waits && allowance.stop >= Allowance::default().stop;
                 let tries_whole = if is_patient { STOP_TRIES } else { 1 };
                 let is_whole = candidate.tries < tries_whole && !candidate.in_steps;
                 let hold = if is_whole { ChildHold::Whole } else { ChildHold::InSteps };
-                open_child(id.pid, controller, allowance, hold)?
+                open_child(id.pid, allowance, hold)?
             }
             (None, None) => self.shared.open_within(id.pid, allowance, holds)?,
         };

@@ -30,6 +30,7 @@ use crate::attach::state::Attachment;
 use crate::attach::state::Retries;
 use crate::attach::undo::MappedFile;
 use crate::process::sys;
+use crate::process::target::Target;
 use crate::refusal::Error;
 
 /// How often a place that changes while it is written to is tried again.
@@ -62,6 +63,20 @@ impl Attachment {
         copies: &HashMap<PathBuf, u64>,
     ) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = self.put_in_once(sites, copies)?;
+        // What answers unwinders may be changed by another weir at this moment.
+        for _ in 0..PLACE_TRIES {
+            let is_unknown = |outcome: &Outcome| matches!(outcome, Err(Refusal::UnwinderUnknown { .. }));
+            if self.hooks > 0 || !outcomes.iter().any(is_unknown) || self.is_alone()? {
+                break;
+            }
+            thread::sleep(PLACE_PAUSE);
+            let indices: Vec<usize> =
+                outcomes.iter().enumerate().filter(|(_, o)| is_unknown(o)).map(|(index, _)| index).collect();
+            let again: Vec<SiteRequest> = indices.iter().map(|&index| sites[index].clone()).collect();
+            for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again, copies)?) {
+                outcomes[index] = outcome;
+            }
+        }
         let (mut indices, mut again) = (Vec::new(), Vec::new());
         for (index, (site, outcome)) in sites.iter().zip(&outcomes).enumerate() {
             match outcome {
@@ -79,10 +94,11 @@ impl Attachment {
         }
         // What stands there may be another list between the look and the write, or another weir's jump.
         for tries in 0..PLACE_TRIES {
-            let is_alone = code_of(&self.target, |maker| maker != self.target.maker).is_empty();
+            let differs = |outcome: &Outcome| matches!(outcome, Err(Refusal::TextDiffers { .. }));
+            let is_alone = !outcomes.iter().any(differs) || self.is_alone()?;
             let changed = sites.iter().zip(&outcomes).enumerate().filter(|(_, (site, outcome))| {
                 let may_change = site.called.is_some() || !is_alone;
-                may_change && matches!(outcome, Err(Refusal::TextDiffers { .. }))
+                may_change && differs(outcome)
             });
             let indices: Vec<usize> = changed.map(|(index, _)| index).collect();
             if indices.is_empty() {
@@ -101,6 +117,16 @@ impl Attachment {
         }
         (self.target.stays_held, self.target.has_begun) = (false, true);
         Ok(outcomes)
+    }
+
+    /// No other weir has code in the process, now or when it was looked at last. One that is held is nobody else's.
+    fn is_alone(&mut self) -> Result<bool, Error> {
+        let is_alone = |target: &Target| code_of(target, |maker| maker != target.maker).is_empty();
+        if self.target.stays_held || !is_alone(&self.target) {
+            return Ok(self.target.stays_held);
+        }
+        self.target.refresh()?;
+        Ok(is_alone(&self.target))
     }
 
     fn put_in_once(
@@ -134,6 +160,10 @@ impl Attachment {
         let hooks = batch.hooks;
         let refuse = &mut |site, refusal| batch.refuse(site, refusal);
         let (standing, held) = self.write_jumps(held, todo, hooks, refuse)?;
+        if hooks > 0 && !standing.iter().any(|(site, _)| batch.planned[*site].hook.is_some()) {
+            // They are planned again where they are wanted again.
+            self.hooks -= hooks;
+        }
         for &(site, _) in &standing {
             self.control.meter(batch.planned[site].number).set(How::Every { timed: 0 });
         }

@@ -92,6 +92,10 @@ impl Attachment {
             }
             // What cannot be read is gone with its file, which is seen elsewhere.
             let Ok(called) = look(&self.target, address, (called.function, called.words)) else { continue };
+            // Another weir's code may have been mapped since this one looked last.
+            if lists::calls(&self.target, list(&called.old), list(&patch.new)) {
+                continue;
+            }
             patch.old = called.old.to_vec();
             site.is_lost = true;
             site.planned.window.shape = Shape::Called(called);

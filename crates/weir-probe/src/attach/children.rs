@@ -91,16 +91,15 @@ pub enum ChildHold {
     InSteps,
 }
 
-/// Opens a forked child that has inherited probes of the weir `controller`, this one or one before it, and holds it until it is attached to, if that is to be in one stop, or its only
+/// Opens a forked child that has inherited probes of this process, and holds it until it is attached to, if that is to be in one stop, or its only
 /// thread waits at a hit: it may be held for longer then. Each thread that waits begins its hit again.
-pub fn open_child(pid: i32, controller: u32, allowance: Allowance, hold: ChildHold) -> Result<Target, Error> {
+pub fn open_child(pid: i32, allowance: Allowance, hold: ChildHold) -> Result<Target, Error> {
     // In vfork(2): what is put into its memory would be its parent's.
     let parent = sys::status_number(pid, "PPid").unwrap_or(0);
     if parent > 0 && vm_sharing::share_memory(pid, parent) == Some(true) {
         return Err(Error::SharesMemory { pid, other: parent });
     }
     let mut target = Target::open_held(pid, allowance, Filters::Suspended)?;
-    target.child_of = Some(controller);
     let Some(mut stopped) = target.held.take() else { return Ok(target) };
     let Left { waiting: at_hits, inside } = leave_islands(&target, &mut stopped, &|registers| {
         forked::registers_at_hit(&(*registers).into(), &|at, bytes| target.memory.read(at, bytes).is_ok())

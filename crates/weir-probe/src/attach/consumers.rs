@@ -616,6 +616,7 @@ impl Attachment {
             let is_kept = !gone.contains(&at);
             at += 1;
             if !is_kept && covered.contains(&site.planned.patch_address()) {
+                self.control.meter(site.planned.number).set(How::Closed);
                 led_to.push(site.entry);
                 led_to.extend(site.landing);
             } else if !is_kept {

@@ -39,7 +39,11 @@ fn read(target: &Target, address: u64, (function, words): (u64, u8)) -> Option<C
         return None;
     }
     let others = others(&target.memory, list(&old))?;
-    Some(Called { old, others, function, words })
+    // In the list of another weir there may be this one's own of before.
+    let is_own =
+        |data: &u64| target.maker.is_some() && target.mapping_at(VirtAddr(*data)).is_some_and(is_own);
+    let dropped = others.iter().map(|(_, data)| *data).filter(is_own).collect();
+    Some(Called { old, others, dropped, function, words })
 }
 
 /// The bytes of the list that a place led to, which must be as they were when another takes its place; none has none.

@@ -20,7 +20,7 @@ use weir_symbols::maps::Mapping;
 use weir_symbols::{Binary, LinkAddr};
 
 use crate::attach::undo::Patch;
-use crate::limits::{JUMP_BYTES, LAYERS_MAX, WINDOW_BYTES_MAX};
+use crate::limits::{JUMP_BYTES, LAYERS_MAX, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX};
 use crate::process::mapped::{Maker, is_records, islands};
 use crate::process::memory::Memory;
 use crate::process::scan;
@@ -56,7 +56,7 @@ impl Others {
             let has_records =
                 |mapping: &Mapping| is_records(mapping) && Maker::of_mapping(mapping) == segment.maker();
             others.replace_returns |=
-                segment.stays(target.pid, &[]) && target.mappings.iter().any(has_records);
+                segment.stays(target.pid, None) && target.mappings.iter().any(has_records);
             for entry in segment.journal(target.pid).unwrap_or_default() {
                 // What is undone may stand yet, where a thread is to pass there: the text says.
                 if !entry.is_counter && entry.old != entry.new {
@@ -150,6 +150,19 @@ impl Others {
     /// The jump at `address` into their code, if one stands there.
     fn jump(&self, memory: &Memory, address: u64) -> Option<[u8; JUMP_BYTES]> {
         jump_into(memory, address, &self.code)
+    }
+
+    /// No instruction begins at `address` any more: it lies behind the first byte of a jump into their code, or of one to a hole with such a jump.
+    pub(crate) fn has_torn(&self, memory: &Memory, address: u64) -> bool {
+        let is_near = |at: u64| self.jump(memory, at).is_some();
+        let is_short = |at: u64| {
+            let mut now = [0; SHORT_JUMP_BYTES];
+            let is_one = memory.read(at, &mut now).is_ok() && now[0] == 0xeb;
+            is_one && is_near((at + SHORT_JUMP_BYTES as u64).wrapping_add_signed(i64::from(now[1] as i8)))
+        };
+        !self.code.is_empty()
+            && ((1..JUMP_BYTES as u64).any(|before| is_near(address.wrapping_sub(before)))
+                || is_short(address.wrapping_sub(1)))
     }
 
     fn stands(&self, memory: &Memory, address: u64, wanted: &[u8]) -> bool {

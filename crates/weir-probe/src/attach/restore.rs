@@ -57,16 +57,16 @@ pub fn detach(pid: i32) -> Result<Report, Error> {
 /// Whether a weir that is gone has left something in process `pid`, beside what others have there.
 pub fn is_left(pid: i32) -> Result<bool, Error> {
     let mappings = target::read_mappings(pid)?;
-    Ok(scan::has_probes(pid, &mappings)? && has_gone_in(pid, &mappings, &[])?)
+    Ok(scan::has_probes(pid, &mappings)? && has_gone_in(pid, &mappings, None)?)
 }
 
 /// Whether a weir that is gone, or is to be undone, has left something in the target.
 pub(crate) fn has_gone(target: &Target) -> Result<bool, Error> {
     let has_any = scan::has_probes(target.pid, &target.mappings)?;
-    Ok(has_any && has_gone_in(target.pid, &target.mappings, &target.undone())?)
+    Ok(has_any && has_gone_in(target.pid, &target.mappings, target.taken_from)?)
 }
 
-fn has_gone_in(pid: i32, mappings: &[Mapping], undone: &[u32]) -> Result<bool, Error> {
+fn has_gone_in(pid: i32, mappings: &[Mapping], undone: Option<u32>) -> Result<bool, Error> {
     let segments = scan::segments(pid, mappings)?;
     let staying = segments.iter().filter(|segment| segment.stays(pid, undone));
     let staying: Vec<Option<Maker>> = staying.map(Segment::maker).collect();
@@ -197,13 +197,12 @@ impl<'a> Found<'a> {
     fn of(target: &Target, segments: &'a [Segment<'a>]) -> Result<Found<'a>, Error> {
         let mut left = weir_rt::limits::JOURNAL_CAPACITY_MAX as usize;
         let (mut going, mut staying) = (Vec::new(), Vec::new());
-        let undone = target.undone();
         for segment in segments {
             // What more there is than any weir writes is the target's: of that nothing is believed.
             let journal = if left > 0 { segment.journal(target.pid)? } else { Vec::new() };
             left = left.saturating_sub(journal.len());
             let weir = Weir { segment, journal };
-            if segment.stays(target.pid, &undone) { staying.push(weir) } else { going.push(weir) }
+            if segment.stays(target.pid, target.taken_from) { staying.push(weir) } else { going.push(weir) }
         }
         let mut kept = Vec::new();
         loop {
@@ -301,8 +300,7 @@ fn end_direct_reads(target: &mut Target) -> Result<(), Error> {
     let is_own = |segment: &&Segment| {
         segment.header.as_ref().is_ok_and(|header| header.identity.target_pid as i32 == target.pid)
     };
-    let undone = target.undone();
-    let gone = segments.iter().filter(is_own).filter(|segment| !segment.stays(target.pid, &undone));
+    let gone = segments.iter().filter(is_own).filter(|segment| !segment.stays(target.pid, target.taken_from));
     let starts: Vec<u64> = gone.map(|segment| segment.mapping.start.0).collect();
     let closed = if target.taken_from.is_some() { Reads::TAKEN_OVER } else { Reads::CLOSED };
     for start in &starts {

@@ -30,7 +30,7 @@ use weir_trampoline::replace::Table;
 use crate::attach::counters::{self, Counter};
 use crate::attach::gates;
 use crate::attach::lists;
-use crate::attach::others::{code_of, jump_into};
+use crate::attach::others::{Others, code_of, jump_into};
 use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
@@ -222,7 +222,7 @@ impl Undo {
         report.foreign.extend(&self.unknown);
         let mut stopped = self.restore_in_slices(target, &mut report)?;
         for try_number in 0.. {
-            self.move_out(&stopped, &self.standing(&report), &report)?;
+            self.move_out(target, &stopped, &self.standing(&report), &report)?;
             let awaited = self.awaited(target, &stopped, &Places::default())?;
             self.fill_holes(target, &awaited, &mut report)?;
             if awaited.is_empty() && self.is_quiet(target, &stopped)? && !report.is_led_to() {
@@ -247,7 +247,7 @@ impl Undo {
             target.resume_between(stopped);
             return Ok(report);
         }
-        self.move_out(&stopped, &[], &report)?;
+        self.move_out(target, &stopped, &[], &report)?;
         // Nothing leads in any more: what is quiet stays so.
         stopped = hold_callable(target, stopped, hold)?;
         report.is_filtered = !self.unmap(target, &mut stopped)?;
@@ -270,7 +270,7 @@ impl Undo {
         let mut stopped = self.restore_in_slices(target, &mut report)?;
         let mut tries = tries;
         loop {
-            self.move_out(&stopped, &self.standing(&report), &report)?;
+            self.move_out(target, &stopped, &self.standing(&report), &report)?;
             let awaited = self.awaited(target, &stopped, &self.places)?;
             self.fill_holes(target, &awaited, &mut report)?;
             tries = tries.saturating_sub(1);
@@ -448,10 +448,12 @@ impl Undo {
             let is_free = |entry: u64| !report.leads_there(entry);
             hole.leads_from.is_some_and(is_free) && !awaited.contains(&hole.address)
         };
+        let code = code_of(target, |_| true);
         let mut due: Vec<&Patch> = self.patches.iter().filter(is_due).collect();
         due.sort_unstable_by_key(|hole| hole.address);
         for batch in due.chunk_by(|a, b| a.address / PAGE == b.address / PAGE) {
-            for (hole, now, _) in put_back(target, batch, &[])? {
+            // One that was filled in an earlier stop may be another weir's by now.
+            for (hole, now, _) in put_back(target, batch, &code)? {
                 if now == Now::Changed && !report.foreign.contains(&hole.address) {
                     report.foreign.push(hole.address);
                 }
@@ -471,9 +473,16 @@ impl Undo {
 
     /// Threads that have left the programs go on in the restored text, but not behind the first byte of a jump that is
     /// still `standing`: what is there is no instruction.
-    fn move_out(&self, stopped: &Stopped, standing: &[&Patch], report: &Report) -> Result<(), Error> {
+    fn move_out(
+        &self,
+        target: &Target,
+        stopped: &Stopped,
+        standing: &[&Patch],
+        report: &Report,
+    ) -> Result<(), Error> {
         let holes = self.patches.iter().filter_map(|patch| Some((patch.address, patch.leads_from?)));
         let holes: HashMap<u64, u64> = holes.collect();
+        let others = Others::of(target);
         let is_covered = |patch: &Patch| {
             report.covered.contains(&patch.address)
                 || patch.leads_from.is_some_and(|at| report.covered.contains(&at))
@@ -484,6 +493,7 @@ impl Undo {
             let mut registers = stopped.registers(tid)?;
             let in_hole = || holes.get(&registers.instruction_pointer()).copied();
             let original = self.places.get(registers.instruction_pointer()).or_else(in_hole);
+            let original = original.filter(|&original| !others.has_torn(&target.memory, original));
             if let Some(original) = original.filter(|&original| !is_torn(original)) {
                 registers = registers.with_instruction_pointer(original);
                 stopped.set_registers(tid, registers)?;
@@ -531,11 +541,13 @@ impl Undo {
         let code: Vec<Range<u64>> =
             self.mapped_islands(&target.mappings).into_iter().map(|island| island.code).collect();
         let in_code = |address: u64| code.iter().any(|code| code.contains(&address));
+        let others = Others::of(target);
         let stacks = target.stacks();
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
-            let stays = inside(registers.instruction_pointer())
-                && self.places.get(registers.instruction_pointer()).is_none();
+            let original = self.places.get(registers.instruction_pointer());
+            let original = original.filter(|&original| !others.has_torn(&target.memory, original));
+            let stays = inside(registers.instruction_pointer()) && original.is_none();
             // An unwinder may hold the address of a description in a register.
             if stays || registers.general().into_iter().any(inside) {
                 return Ok(false);

@@ -339,17 +339,10 @@ impl Segment<'_> {
         self.owner().is_some_and(|owner| is_alive_weir(&owner))
     }
 
-    /// It is not to be undone: its weir runs and traces process `pid`, or waits for it, and is none of those that are `undone`.
-    pub(crate) fn stays(&self, pid: i32, undone: &[u32]) -> bool {
-        let Some(owner) = self.owner().filter(|owner| !undone.contains(&owner.controller_pid)) else {
-            return false;
-        };
-        let is_own = owner.target_pid as i32 == pid;
-        let is_awaited = || {
-            let waits = self.header.as_ref().is_ok_and(|header| header.children_wait);
-            waits && owner.controller_pid != std::process::id()
-        };
-        (is_own || is_awaited()) && self.lives()
+    /// It is not to be undone: its weir runs and traces process `pid` itself, and is not the one that is `undone`.
+    pub(crate) fn stays(&self, pid: i32, undone: Option<u32>) -> bool {
+        let traces = |owner: Owner| owner.target_pid as i32 == pid && Some(owner.controller_pid) != undone;
+        self.owner().is_some_and(traces) && self.lives()
     }
 
     /// Whose code is this segment's.

@@ -61,8 +61,6 @@ pub struct Target {
     pub(crate) stays_held: bool,
     /// The weir whose probes are in it until this one's are, if it is taken over.
     pub(crate) taken_from: Option<u32>,
-    /// The weir whose probes it has inherited, if it is a forked child that these are to be undone in.
-    pub(crate) child_of: Option<u32>,
     /// By what this weir's code is known in it, from the first of it on.
     pub(crate) maker: Option<Maker>,
     /// Its own segment, as long as another weir may take it over.
@@ -183,7 +181,6 @@ impl Target {
             has_tsc: true,
             stays_held: false,
             taken_from: None,
-            child_of: None,
             maker: None,
             handed_over: None,
             has_begun: true,
@@ -269,11 +266,6 @@ impl Target {
     /// Another weir's probes are in it until it is attached to.
     pub fn is_taken(&self) -> bool {
         self.taken_from.is_some()
-    }
-
-    /// Weirs whose probes in it are to be undone although they run.
-    pub(crate) fn undone(&self) -> Vec<u32> {
-        self.taken_from.into_iter().chain(self.child_of).collect()
     }
 
     /// Lets a process go on unprobed that is held.

@@ -20,6 +20,7 @@ use crate::in_kernel::InKernel;
 use crate::kernel::engine::{AtEvents, InKernelCaller, Numbered, load, read_some};
 use crate::kernel::places::Places;
 use crate::kernel::{check_alone, let_go};
+use crate::notice::note;
 use crate::output::Output;
 use crate::plan::{Half, Plan};
 use crate::shared::Shared;
@@ -79,7 +80,19 @@ impl InKernelHalf {
         if plan.stand_ins.is_empty() {
             return Ok(());
         }
-        check_alone(pid)?;
+        if let Err(failure) = check_alone(pid) {
+            if plan.sites.is_empty() {
+                return Err(failure);
+            }
+            let count = plan.stand_ins.len();
+            let plural = if count == 1 { "place" } else { "places" };
+            note!(
+                shared.notices,
+                Probes,
+                "{failure}; {count} {plural} of it at which the kernel would stand in stay unprobed"
+            );
+            return Ok(());
+        }
         let StandIns { probes, links, coverage } = &mut self.stand_ins;
         if probes.is_empty() {
             let runs = |program: usize| self.in_kernel[program];

@@ -141,6 +141,8 @@ pub struct Called {
     pub old: [u8; CALLED_BYTES],
     /// The list that it leads to: functions, and what each is given first.
     pub others: Vec<(u64, u64)>,
+    /// What those are given that are not called any more: this weir's own, in the list of another.
+    pub dropped: Vec<u64>,
     /// Address of the function that is called in addition.
     pub function: u64,
     /// Words of 8 bytes that it hands over, at an address that is its second argument ([`ROW_SLOTS`]).
@@ -156,6 +158,11 @@ pub const ROW_SLOTS: [u8; 25] =
     [14, 12, 11, 9, 8, 10, 7, 6, 5, 3, 2, 1, 0, 15, 17, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28];
 
 impl Called {
+    /// Those of the list that are called still.
+    pub fn kept(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.others.iter().copied().filter(|(_, data)| !self.dropped.contains(data))
+    }
+
     /// What is written so that it leads to the list at `list`.
     pub fn leading_to(list: u64) -> [u8; CALLED_BYTES] {
         let mut bytes = [0; CALLED_BYTES];
@@ -634,7 +641,7 @@ mod tests {
     #[test]
     fn a_place_that_calls_a_list_is_written_whole_and_displaces_nothing() {
         let old = [7; CALLED_BYTES];
-        let called = Called { old, others: vec![(1, 2)], function: 3, words: 4 };
+        let called = Called { old, others: vec![(1, 2)], dropped: Vec::new(), function: 3, words: 4 };
         let window = Window::called(0x1018).with_called(called);
         assert_eq!((window.instructions.len(), window.goes_on(), window.write_count()), (0, false, 1));
         assert_eq!(window.written().count(), CALLED_BYTES);
@@ -647,6 +654,50 @@ mod tests {
         slots.dedup();
         assert_eq!(slots.len(), ROW_SLOTS.len());
         assert!([4, 13, 16, 19].iter().all(|kept| !slots.contains(kept)));
+    }
+
+    /// The windows of a near jump, of one through a hole and of a punned one, each over the jump of another tracer.
+    #[test]
+    fn a_jump_of_another_is_displaced_in_the_place_that_leads_to_its_code() {
+        let jump = |from: u64| near_jump(from, 0x9000);
+        let near = at(0x1000, &[0x53, 0x48, 0x89, 0xfb, 0x48, 0x83, 0xec, 0x10, 0xc3], &[]).unwrap();
+        let over = near.clone().over(jump(0x1000)).unwrap();
+        assert_eq!((over.instructions[0].near_branch_target(), over.goes_on()), (0x9000, false));
+        let wanted =
+            Write { address: 0x1000, old: jump(0x1000).to_vec(), new: near_jump(0x1000, 0x8000).to_vec() };
+        assert_eq!(
+            (over.writes(0, 0x8000), over.beneath),
+            (vec![wanted], vec![near.covered()[..5].to_vec()])
+        );
+
+        let hole = Hole { address: 0x1040, bytes: [0x90; 5] };
+        let short = Window { shape: Shape::Short(hole), ..near.clone() };
+        let over = short.over(jump(0x1040)).unwrap();
+        // The short jump stands already.
+        let (entry, through) = (vec![0xeb, 0x3e], near_jump(0x1040, 0x8000).to_vec());
+        let writes = [
+            Write { address: 0x1040, old: jump(0x1040).to_vec(), new: through },
+            Write { address: 0x1000, old: entry.clone(), new: entry },
+        ];
+        assert_eq!(over.instructions[0].near_branch_target(), 0x9000);
+        assert_eq!((&over.writes(0, 0x8000)[..], &over.beneath[0][..]), (&writes[..], &[0x90; 5][..]));
+
+        let tail = jump(0x1000)[2..].to_vec();
+        let punned = |tail| Window { bytes: vec![0x53, 0x90], shape: Shape::Punned { tail }, ..near.clone() };
+        let over = punned(tail).over(jump(0x1000)).unwrap();
+        assert_eq!((over.bytes, over.beneath), (jump(0x1000)[..2].to_vec(), vec![vec![0x53, 0x90]]));
+        // Another text behind it: that jump is not of such a window.
+        assert!(punned(vec![1, 2, 3]).over(jump(0x1000)).is_none());
+        // Programs come after the first displaced instructions.
+        assert!(Window { is_exit: true, ..near }.over(jump(0x1000)).is_none());
+    }
+
+    #[test]
+    fn what_is_written_takes_whole_instructions() {
+        // push %rbx; mov %rdi,%rbx; sub $16,%rsp
+        let code = [0x53, 0x48, 0x89, 0xfb, 0x48, 0x83, 0xec, 0x10];
+        assert_eq!([1, 2, 4, 5].map(|written| reach(&code, written)), [1, 4, 4, 8]);
+        assert_eq!(reach(&code[..2], 5), 5);
     }
 
     #[test]

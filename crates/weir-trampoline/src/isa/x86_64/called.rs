@@ -125,7 +125,7 @@ const FILTER_OFFSET: i32 = 40;
 
 /// How many bytes [`data`] answers.
 pub(crate) fn bytes(called: &Called) -> usize {
-    LIST_OFFSET as usize + 16 * (called.others.len() + 2)
+    LIST_OFFSET as usize + 16 * (called.kept().count() + 2)
 }
 
 /// Address of the event that the last entry of weir's list at `list` has.
@@ -170,7 +170,7 @@ pub(crate) fn data(at: u64, place: u64, called: &Called, filter: u64) -> Vec<u8>
     words(&[MARK, place, old(0), old(1)]);
     // struct_size; priv; type; child; enabled and eval_filter; run_filter.
     words(&[EVENT_BYTES as u64, 0, u64::from(NOTIFIER), 0, low_and_high(1, 1), filter]);
-    called.others.iter().for_each(|&(function, data)| words(&[function, data]));
+    called.kept().for_each(|(function, data)| words(&[function, data]));
     words(&[called.function, event, 0, 0]);
     bytes
 }
@@ -241,7 +241,9 @@ mod tests {
     fn the_list_has_those_who_were_there_and_then_the_event() {
         let old = [[1, 0, 0, 0, 0, 0, 0, 0], [0x50, 0, 0, 0, 0, 0, 0, 0]].concat();
         let old: [u8; CALLED_BYTES] = old.try_into().unwrap();
-        let called = Called { old, others: vec![(0x10, 0x20)], function: 0x30, words: 1 };
+        // In another weir's list an event of this one's is not called any more.
+        let (others, dropped) = (vec![(0x10, 0x20), (0x30, 0x99)], vec![0x99]);
+        let called = Called { old, others, dropped, function: 0x30, words: 1 };
         let data = data(0x1000, 0x2000, &called, 0x40);
         assert_eq!(data.len(), bytes(&called));
         let words: Vec<u64> =

@@ -462,6 +462,50 @@ fn a_weir_that_is_killed_leaves_a_program_that_runs_and_the_next_gives_it_back()
     assert!(program.finish(DEADLINE).unwrap().status.success());
 }
 
+/// Each counts all from when it has come until it goes, whichever of them goes first, and the list of the last one gives way to what was there before.
+#[test]
+fn several_weirs_see_every_event_of_one_program() {
+    let Some(harbour) = Harbour::with("ferries", &["ferries.c"], &[]) else { return };
+    let _alone = lttng::alone();
+    let mut program = harbour.running("ferries", &["2"]);
+    program.line_with("under way", DEADLINE).unwrap();
+    let pid = program.pid().to_string();
+    let numbered = "@n[tid] = count(); @least[tid] = min(args.minutes); @most[tid] = max(args.minutes);";
+    let script = COUNTS.replacen("@ = count();", numbered, 1);
+    let trace = || harbour.at_work(&["trace", "-p", &pid, "-e", &script]);
+    #[track_caller]
+    fn has_all(weir: Daemon, end: Signal) {
+        weir.signal(end).unwrap();
+        let said = weir.finish(DEADLINE).unwrap();
+        if end == Signal::SIGKILL {
+            return;
+        }
+        let of = |map: &str| -> std::collections::BTreeMap<String, i64> {
+            let lines = said.stdout.lines().filter_map(|line| line.strip_prefix(map)?.strip_prefix('['));
+            let entries = lines.filter_map(|line| line.split_once("]: "));
+            entries.map(|(thread, value)| (thread.to_owned(), value.trim().parse().unwrap())).collect()
+        };
+        let (count, least, most) = (of("@n"), of("@least"), of("@most"));
+        assert_eq!(count.len(), 2, "{said:?}");
+        for (thread, count) in &count {
+            assert_eq!(most[thread] - least[thread] + 1, *count, "{said:?}");
+        }
+    }
+    for first in [Signal::SIGINT, Signal::SIGKILL] {
+        let (below, above) = (trace(), trace());
+        has_all(below, first);
+        let highest = trace();
+        has_all(above, Signal::SIGINT);
+        has_all(highest, Signal::SIGINT);
+    }
+    let (below, above) = (trace(), trace());
+    has_all(above, Signal::SIGKILL);
+    has_all(below, Signal::SIGINT);
+    program.write("\n").unwrap();
+    assert!(program.line(DEADLINE).unwrap().trim().parse::<u64>().unwrap() > 0);
+    assert!(program.finish(DEADLINE).unwrap().status.success());
+}
+
 #[test]
 fn what_cannot_be_recorded_is_refused_by_name() {
     let Some(harbour) = Harbour::with("dynamic", &["ferry.c"], &["-DDYNAMIC"]) else { return };
