@@ -20,7 +20,7 @@ use std::path::Path;
 use weir_plan::limits::CALLED_BYTES;
 use weir_plan::window::Write;
 use weir_rt::foreign::Corrupt;
-use weir_rt::segment::{JournalEntry, JournalState, Reads};
+use weir_rt::segment::{Announcements, JournalEntry, JournalState, Reads};
 use weir_symbols::maps::Mapping;
 use weir_symbols::regular;
 use weir_trampoline::called::{self, Led};
@@ -82,6 +82,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     alone(target.pid, &segments)?;
     let found = Found::of(target, &segments)?;
     found.shut_kept(target);
+    found.tell_followers(target);
     let kept = found.kept.len();
     let journals: Vec<Vec<JournalEntry>> = found.going.iter().map(|weir| weir.journal.clone()).collect();
     let other_version = found.going.iter().find_map(|weir| match weir.segment.header {
@@ -235,6 +236,25 @@ impl<'a> Found<'a> {
         let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
         maps.retain(|range| !used.contains(&range.start));
         Ok(maps)
+    }
+
+    /// Weirs that wait for this process, a forked child, and come too late for it: it runs without their probes from here on.
+    fn tell_followers(&self, target: &Target) {
+        let own = std::process::id();
+        for weir in &self.going {
+            let (Ok(header), Some(owner)) = (&weir.segment.header, weir.segment.owner()) else { continue };
+            let is_inherited = owner.target_pid as i32 != target.pid && owner.controller_pid != own;
+            if is_inherited
+                && header.children_wait
+                && weir.segment.lives()
+                && Some(owner.controller_pid) != target.taken_from
+            {
+                // In memory that it shares with this process. Its weir only counts there.
+                let at = header.place.maps_address.wrapping_add(Announcements::LATE_OFFSET);
+                let late = target.memory.read_u64(at);
+                let _ = late.map(|late| target.memory.write(at, &late.wrapping_add(1).to_le_bytes()));
+            }
+        }
     }
 
     /// The programs of those that are gone and stay do not run any more, whoever holds their lease.

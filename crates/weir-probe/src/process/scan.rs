@@ -335,7 +335,7 @@ impl Segment<'_> {
     }
 
     /// The weir that made it still runs.
-    fn lives(&self) -> bool {
+    pub(crate) fn lives(&self) -> bool {
         self.owner().is_some_and(|owner| is_alive_weir(&owner))
     }
 

@@ -32,6 +32,9 @@ impl Announcements<'_> {
     /// Where the word is that waits for an answer are at.
     pub const ANSWERED_OFFSET: u64 = Announcements::OFFSET + 8 * announce::ANSWERED as u64;
 
+    /// Where the word is that says how many went on without an answer.
+    pub const LATE_OFFSET: u64 = Announcements::OFFSET + 8 * announce::LATE as u64;
+
     /// From now on they are answered.
     pub fn open(&self) {
         self.word(announce::OPEN).store(1, Ordering::Release);

@@ -183,7 +183,7 @@ fn check(seed: u64, stays: usize) {
                 killed[run] = true;
             }
         }
-        // How many events come between is of no matter.
+        // How many events come between: the verdict does not depend on it.
         std::thread::sleep(Duration::from_millis(random.below(20) as u64));
     }
     let emitted: Vec<i64> =
@@ -214,6 +214,44 @@ fn check(seed: u64, stays: usize) {
     }
     program.ends_well();
     println!("{done}: {all} events");
+}
+
+/// Each of two that follow children has all events of a child, or counts it among those that it came too late for.
+#[test]
+fn children_are_counted_or_told_by_each_of_two() {
+    const CHILDREN: u64 = 20;
+    const EVENTS: u64 = 7;
+    let mut program = Emitter::start();
+    let place = Place::new("several-children");
+    let emits = testkit::paths::quoted(&target::program("emits"));
+    let script = format!("usdt:{emits}:ses:one {{ @ = count(); }} {BEGUN}");
+    let trace = || {
+        let pid = program.pid();
+        let mut command = place.command(&["trace", "-f", "json", "--follow", "-p", &pid, "-e", &script]);
+        command.stdin(Stdio::null());
+        let mut trace = Daemon::spawn(command).unwrap();
+        trace.line_with("begun", DEADLINE).unwrap();
+        trace
+    };
+    let traces = [trace(), trace()];
+    (0..CHILDREN).for_each(|_| _ = program.tell(&format!("c {EVENTS}")));
+    let mut counted = 0;
+    for trace in traces {
+        trace.signal(Signal::SIGINT).unwrap();
+        let ended = trace.finish(DEADLINE).unwrap();
+        let lines = ended.stdout.lines();
+        let objects: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();
+        let of =
+            |kind: &str| objects.iter().rfind(|object| object["type"] == kind).map(|o| o["data"].clone());
+        let missed = of("summary").unwrap()["processes"]["not_held"].as_u64().unwrap();
+        let is_count = |object: &&Value| object["type"] == "map" && object["data"].get("@").is_some();
+        let events = objects.iter().find(is_count).and_then(|o| o["data"]["@"].as_u64()).unwrap_or(0);
+        assert_eq!(events + EVENTS * missed, EVENTS * CHILDREN, "{ended:?}");
+        counted += events;
+    }
+    assert!(counted >= EVENTS * CHILDREN, "{counted}: each child waits for one of them");
+    program.is_untouched();
+    program.ends_well();
 }
 
 #[test]
