@@ -37,7 +37,7 @@ pub(crate) fn install(options: &Options) -> Result<()> {
     install_from(&built, &prefix, &prefix)?;
     let files = PKG_CONFIG_FILES.join(" and ");
     println!(
-        "installed libweir_bpf.so.{VERSION}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, {files} below {}",
+        "installed libweir_bpf.so.{VERSION}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, weir/log.h, {files} below {}",
         prefix.display()
     );
     Ok(())
@@ -54,7 +54,9 @@ pub(crate) fn install_from(built: &Path, place: &Path, prefix: &Path) -> Result<
     copy_stripped(&built.join("libweir_capi.so"), &lib.join(&full))?;
     copy_stripped(&built.join("libweir_capi.a"), &lib.join("libweir_bpf.a"))?;
     copy(&from.join("include/weir/bpf.h"), &include.join("bpf.h"))?;
-    copy(&workspace::root().join("include/weir/tracepoint.h"), &include.join("tracepoint.h"))?;
+    for header in ["tracepoint.h", "log.h"] {
+        copy(&workspace::root().join("include/weir").join(header), &include.join(header))?;
+    }
     link(&full, &lib.join(SONAME))?;
     link(SONAME, &lib.join("libweir_bpf.so"))?;
     for name in PKG_CONFIG_FILES {

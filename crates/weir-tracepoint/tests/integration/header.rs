@@ -1,4 +1,4 @@
-//! `weir/tracepoint.h`: it compiles everywhere without a word, costs two instructions while it is off, refuses what it cannot do,
+//! `weir/tracepoint.h`, and `weir/log.h` on it: it compiles everywhere without a word, costs two instructions while it is off, refuses what it cannot do,
 //! and other tools see its notes.
 
 use std::path::{Path, PathBuf};
@@ -51,9 +51,12 @@ fn compiles_without_a_word(compiler: &str, language: &str, standards: &[&str]) {
         };
         [flags("-O0"), flags("-O2")]
     });
-    for flags in standards.chain(optimizations).chain(forms) {
+    let logs = paths::root().join("tests/programs/logs.c");
+    let of_logs = standards.clone().map(|flags| (&logs, flags));
+    let all = standards.chain(optimizations).chain(forms).map(|flags| (&file, flags));
+    for (file, flags) in all.chain(of_logs) {
         let all: Vec<&str> = flags.iter().map(String::as_str).chain(WARNINGS).collect();
-        let output = compile(compiler, language, &file, &all);
+        let output = compile(compiler, language, file, &all);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.is_empty(), "{compiler} {}:\n{said}", flags.join(" "));
     }

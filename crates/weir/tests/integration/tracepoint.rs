@@ -320,6 +320,48 @@ fn events_of_c_are_filtered_by_their_fields() {
     check_named(&c_program("gcc", "-O2", &[]));
 }
 
+/// Of `weir/log.h`: nothing is formatted but what is recorded.
+#[test]
+fn messages_are_events_of_their_levels() {
+    let logs = target::program("logs");
+    let run = Command::new(&logs).output().unwrap();
+    assert_eq!(text(&run.stdout), "0 0\n", "nobody traces");
+    let folder = paths::target().join(format!("testkit/logs-{}", std::process::id()));
+    let recorded = |levels: &[&str]| {
+        let _ = std::fs::remove_dir_all(&folder);
+        let to = folder.to_str().unwrap();
+        let record = [&["record", "-o", to, "-e", "weir:log_*"], levels, &["--", logs.to_str().unwrap()]];
+        let run = weir(&record.concat());
+        assert!(run.status.success(), "{run:?}");
+        let view = weir(&["view", "-f", "json", to]);
+        let lines = text(&view.stdout);
+        let events = lines.lines().filter_map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).expect(line);
+            let (fields, name) = (&event["fields"], event["event"].as_str()?);
+            let message: String = fields["message"].as_str()?.chars().take(15).collect();
+            let (line, function) = (&fields["line"], &fields["function"]);
+            assert!(fields["file"].as_str()?.contains("logs.") && function == "main", "{event}");
+            Some(format!("{name} {line} {message}"))
+        });
+        (text(&run.stdout), events.collect::<Vec<String>>())
+    };
+    let (said, all) = recorded(&[]);
+    assert_eq!(said, "2 0\n");
+    let wanted = [
+        "weir:log_INFO 19 number 0 of thr",
+        "weir:log_DEBUG 23 1: 000000000000",
+        "weir:log_INFO 19 number 1 of thr",
+        "weir:log_ERR 21 plain",
+        "weir:log_INFO 19 number 2 of thr",
+        "weir:log_DEBUG 23 2: 000000000000",
+    ];
+    assert_eq!(all, wanted);
+    let (said, some) = recorded(&["--loglevel", "info"]);
+    assert_eq!(said, "0 0\n");
+    assert_eq!(some, [wanted[0], wanted[2], wanted[3], wanted[4]]);
+    let _ = std::fs::remove_dir_all(&folder);
+}
+
 #[test]
 fn events_of_rust_are_filtered_by_their_fields() {
     check_named(&rust_program("3"));
