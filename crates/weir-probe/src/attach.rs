@@ -96,6 +96,7 @@ pub fn prepare(
         segments: vec![of_maps, control_address..control_address + bytes],
         islands: Vec::new(),
         files: None,
+        late: Vec::new(),
         patches: Vec::new(),
         unknown: Vec::new(),
         counters: Vec::new(),

@@ -24,7 +24,7 @@ use crate::attach::others::Others;
 use crate::attach::request::{CalledFunction, SiteRequest};
 use crate::attach::survey::survey;
 use crate::attach::undo::Patch;
-use crate::limits::PROGRAMS_PER_SITE_MAX;
+use crate::limits::{JUMP_BYTES, PROGRAMS_PER_SITE_MAX};
 use crate::process::mapped::copies_stacks;
 use crate::process::target::Target;
 
@@ -119,9 +119,15 @@ impl<'a> Ground<'a> {
             return Err(Refusal::SharedText);
         }
         let is_as_in_file = |ground: &mut Self| {
-            let in_memory = ground.text(address.0, in_file.len())?.to_vec();
-            let is_same = in_file == in_memory;
-            Some(is_same || in_file == ground.others.bare(ground.patches, address.0, &in_memory))
+            let in_memory = ground.text(address.0, in_file.len())?;
+            if in_file == in_memory {
+                return Some(true);
+            }
+            // A jump may reach into the padding behind the function.
+            let behind = in_file.len() + JUMP_BYTES - 1;
+            let whole = ground.text(address.0, behind).map(<[u8]>::to_vec);
+            let whole = whole.or_else(|| ground.text(address.0, in_file.len()).map(<[u8]>::to_vec))?;
+            Some(ground.others.bare(ground.patches, address.0, &whole).starts_with(in_file))
         };
         if !is_as_in_file(self).ok_or_else(not_mapped)? {
             let in_memory = self.text(address.0, in_file.len()).ok_or_else(not_mapped)?;

@@ -35,12 +35,12 @@ use crate::attach::gates;
 use crate::attach::generate::Generated;
 use crate::attach::install::Written;
 use crate::attach::lists;
-use crate::attach::patch::{self, Lever, Turn};
+use crate::attach::others::{code_of, jump_into};
+use crate::attach::patch::{self, Turn};
 use crate::attach::request::{Outcome, Patched, SiteRequest};
-use crate::attach::share::CodeFiles;
-use crate::attach::state::{Attachment, Consumers, Mode, Numbers, Post, Standing};
+use crate::attach::state::{Attachment, Consumers, Mode, Numbers, Standing};
 use crate::attach::undo::{Patch, Places, Report, Undo};
-use crate::limits::{self, ISLANDS_MAX, PROGRAMS_PER_SITE_MAX};
+use crate::limits::{self, ISLANDS_MAX, JUMP_BYTES, PROGRAMS_PER_SITE_MAX};
 use crate::refusal::Error;
 
 /// One who was attached by itself: [`Attachment::add`].
@@ -95,17 +95,12 @@ impl Standing {
 
 impl Consumers {
     /// Takes note of what was mapped. It stays until it is [`Consumers::settle`]d, and as long as a site leads there.
-    pub(crate) fn mapped(&mut self, generated: &Generated, files: &CodeFiles) {
+    pub(crate) fn mapped(&mut self, generated: &Generated) {
         self.settling.extend(generated.ranges());
         self.return_points.extend(generated.entries().filter_map(|entry| entry.return_point.clone()));
         let places = generated.places.iter();
         self.islands.extend(places.map(|place| Place { sites: Vec::new(), ..place.clone() }));
-        let Some(file) = &files.outposts else { return };
-        let mut offset = 0;
-        for outpost in &generated.outposts {
-            self.outposts.push(Post { range: outpost.range(), file: file.clone(), offset });
-            offset += outpost.range().end - outpost.range().start;
-        }
+        self.outposts.extend(generated.outposts.iter().map(|outpost| outpost.range()));
     }
 
     /// All jumps that lead to what was generated are those of sites.
@@ -429,20 +424,24 @@ impl Attachment {
         self.open_gates(&generated, |site| sites[ats[site]].mode == Mode::Armed)?;
         let patches: HashMap<u64, usize> =
             self.undo.patches.iter().map(|patch| patch.address).zip(0..).collect();
+        let others = code_of(&self.target, |maker| maker != self.target.maker);
         let mut turns: Vec<(usize, u64, Turn)> = Vec::new();
         let mut gates: HashMap<usize, u64> = HashMap::new();
         for entry in generated.entries().filter(|entry| outcomes[entry.site].is_ok()) {
             self.undo.places.add(&entry.places);
-            turns.push((entry.site, entry.address, self.turn(ats[entry.site], entry.address, &patches)));
+            let turn = self.turn(ats[entry.site], entry.address, &patches, &others);
+            turns.push((entry.site, entry.address, turn));
             gates.insert(entry.site, entry.gate);
         }
         self.undo.places.sort();
         self.turn_all(&turns, &ats, &patches, &mut outcomes)?;
         let mut planned: Vec<Option<PlannedSite>> = planned.into_iter().map(Some).collect();
-        for (site, address, _) in turns {
+        for (site, address, turn) in turns {
             if outcomes[site].is_ok()
                 && let Some(planned) = planned[site].take()
             {
+                // The other's jump leads to that one still.
+                self.consumers.covered.extend(turn.is_code.then_some(turn.address));
                 let standing = &mut self.consumers.sites[ats[site]];
                 (standing.planned, standing.entry) = (planned, address);
                 standing.gate = gates[&site];
@@ -470,25 +469,32 @@ impl Attachment {
         Ok(count > 0 && led.iter().take(count).all(|(_, outcome)| outcome.is_ok()))
     }
 
-    /// How the jump of site `at` is led to the trampoline at `entry`. `patches`: by address.
-    fn turn(&self, at: usize, entry: u64, patches: &HashMap<u64, usize>) -> Turn {
+    /// How the jump of site `at` is led to the trampoline at `entry`. `patches`: by address; `others`: code of other weirs. Where the jump
+    /// of one of them stands in that place, and has displaced this one's, it is the trampoline that leads to the new one.
+    fn turn(&self, at: usize, entry: u64, patches: &HashMap<u64, usize>, others: &[Range<u64>]) -> Turn {
         let site = &self.consumers.sites[at];
-        let address = site.lever();
-        let lever = match site.landing {
-            None => Lever::Text,
-            Some(landing) => {
-                let posts = &self.consumers.outposts;
-                let post = posts.iter().find(|post| post.range.contains(&landing));
-                let post = post.expect("a punned jump leads to an outpost");
-                Lever::File { file: post.file.clone(), offset: post.offset + (landing - post.range.start) }
-            }
-        };
+        let memory = &self.target.memory;
+        let (mut address, mut is_code) = (site.lever(), false);
+        let is_text = site.landing.is_none() && !matches!(site.planned.window.shape, Shape::Called(_));
+        if is_text && jump_into(memory, address, others).is_some() {
+            (address, is_code) = (site.entry, true);
+        }
         let leading_to = |entry: u64| match site.planned.window.shape {
             Shape::Called(_) => Called::leading_to(entry).to_vec(),
             Shape::Near | Shape::Short(_) | Shape::Punned { .. } => near_jump(address, entry).to_vec(),
         };
         let now = match &site.planned.window.shape {
             Shape::Called(called) if site.is_lost => called.old.to_vec(),
+            // Where it could be read, it is as it is.
+            _ if is_code => {
+                let mut now = vec![0; JUMP_BYTES];
+                let is_read = memory.read(address, &mut now).is_ok();
+                if is_read { now } else { Vec::new() }
+            }
+            // The trampoline that it leads to may lead elsewhere.
+            _ if is_text => patches
+                .get(&address)
+                .map_or_else(|| leading_to(site.entry), |&patch| self.undo.patches[patch].new.clone()),
             _ => leading_to(site.entry),
         };
         let (file, also) = match &site.planned.window.shape {
@@ -499,7 +505,7 @@ impl Attachment {
             }
             Shape::Near | Shape::Short(_) | Shape::Punned { .. } => (None, None),
         };
-        Turn { address, now, new: leading_to(entry), lever, file, also }
+        Turn { address, now, new: leading_to(entry), file, also, is_code }
     }
 
     /// Writes `turns`, with their journal entries where they change text.
@@ -512,13 +518,14 @@ impl Attachment {
     ) -> Result<(), Error> {
         let mut entries: Vec<Option<u32>> = Vec::with_capacity(turns.len());
         for (_, _, turn) in turns {
-            entries.push(match (&turn.lever, patches.get(&turn.address)) {
-                (Lever::Text, Some(&patch)) => {
+            // Code of weir's own has no entry.
+            entries.push(match patches.get(&turn.address) {
+                Some(&patch) => {
                     let (old, is_probe) =
                         (self.undo.patches[patch].old.clone(), self.undo.patches[patch].is_probe);
                     Some(self.note(turn.address, &old, &turn.new, is_probe)?)
                 }
-                _ => None,
+                None => None,
             });
         }
         let journal = self.control.journal();
@@ -533,17 +540,18 @@ impl Attachment {
             }
         })?;
         for (index, (site, _, turn)) in turns.iter().enumerate() {
-            let Some(entry) = entries[index] else { continue };
             let standing = &mut self.consumers.sites[ats[*site]];
+            if !turned[index] {
+                let offset = turn.address.abs_diff(standing.planned.patch_address());
+                outcomes[*site] = Err(Refusal::TextDiffers { offset });
+            }
+            let Some(entry) = entries[index] else { continue };
             // Of the entries of a site, the one for this address is undone, or the new one is.
             let mut spare = entry;
             if turned[index] {
                 let is_hole = matches!(standing.planned.window.shape, Shape::Short(_));
                 let which = if is_hole { 0 } else { standing.entries.len() - 1 };
                 spare = std::mem::replace(&mut standing.entries[which], entry);
-            } else {
-                let offset = turn.address.abs_diff(standing.planned.patch_address());
-                outcomes[*site] = Err(Refusal::TextDiffers { offset });
             }
             journal.set_state(spare, JournalState::Undone);
             self.consumers.spare_entries.push(spare);
@@ -584,6 +592,7 @@ impl Attachment {
             segments: Vec::new(),
             islands: Vec::new(),
             files: None,
+            late: Vec::new(),
             patches: self.undo.patches.iter().filter(is_taken).cloned().collect(),
             unknown: Vec::new(),
             counters: self.undo.counters.iter().filter(|counter| is_lowered(counter)).cloned().collect(),
@@ -643,7 +652,7 @@ impl Attachment {
         let mut landings: Vec<u64> = self.consumers.sites.iter().filter_map(|site| site.landing).collect();
         landings.extend(&self.consumers.covered);
         let is_led_to = |range: &Range<u64>| landings.iter().any(|landing| range.contains(landing));
-        let outposts = self.consumers.outposts.iter().map(|post| post.range.clone());
+        let outposts = self.consumers.outposts.iter().cloned();
         let islands = self.consumers.islands.iter().map(Place::range);
         let idle = islands.filter(|range| !is_used(range));
         let idle = idle.chain(outposts.filter(|range| !is_led_to(range)));
@@ -663,6 +672,7 @@ impl Attachment {
             segments: Vec::new(),
             islands: idle,
             files: None,
+            late: Vec::new(),
             patches: Vec::new(),
             unknown: Vec::new(),
             counters: Vec::new(),
@@ -674,7 +684,7 @@ impl Attachment {
         self.undo.places.forget(&gone);
         self.consumers.return_points.retain(|at, _| !gone.iter().any(|range| range.contains(at)));
         self.consumers.islands.retain(|place| !gone.contains(&place.range()));
-        self.consumers.outposts.retain(|post| !gone.contains(&post.range));
+        self.consumers.outposts.retain(|range| !gone.contains(range));
         self.tell_place();
         Ok(gone.len() == count)
     }

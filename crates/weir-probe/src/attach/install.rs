@@ -84,7 +84,7 @@ impl Attachment {
             self.stubs.clone_from(&generated.stubs);
         }
         generated.landings.retain(|site, _| !files.unmapped.contains(site));
-        self.consumers.mapped(generated, &files);
+        self.consumers.mapped(generated);
         self.tell_place();
         let held = match self.target.stays_held {
             true => Some(stopped),

@@ -37,6 +37,7 @@ use weir_trampoline::announce;
 
 use crate::attach::calls::Registering;
 use crate::attach::notifier::LoadNotifier;
+use crate::attach::others::Others;
 use crate::attach::own::OwnHook;
 use crate::attach::request::{Outcome, SiteRequest};
 use crate::attach::state::{Attachment, MappedFile};
@@ -344,10 +345,9 @@ impl Attachment {
         if std::mem::replace(&mut self.loads.late_at_look, late) == late {
             return;
         }
-        let is_old = |patch: &&Patch| {
-            let mut now = vec![0; patch.old.len()];
-            self.target.memory.read(patch.address, &mut now).is_ok() && now == patch.bare()
-        };
+        let (others, holes) = (Others::of(&self.target), self.holes());
+        let is_old =
+            |patch: &&Patch| others.has_lost(&self.target.memory, holes.get(&patch.address).unwrap_or(patch));
         let of_copies = |patch: &&Patch| {
             patch.leads_from.is_none()
                 && !patch.is_called
@@ -430,16 +430,23 @@ impl Attachment {
         self.loads.copies.retain(|copy| patches.iter().any(|patch| copy.text.contains(&patch.address)));
     }
 
+    /// By the address of the short jump that leads there: another weir's is the same.
+    fn holes(&self) -> HashMap<u64, &Patch> {
+        self.undo.patches.iter().filter_map(|patch| Some((patch.leads_from?, patch))).collect()
+    }
+
     /// It was unloaded and loaded again, to where it was: none of its patches stands.
     fn is_reloaded(&self, copy: &MappedFile) -> bool {
         // Where one stands, the code that it leads to stays: some may have been written before that, and others after.
-        let of_text = self.undo.patches.iter().filter(|patch| !patch.is_called);
+        let holes = self.holes();
+        let of_text =
+            self.undo.patches.iter().filter(|patch| !patch.is_called && !holes.contains_key(&patch.address));
         let mut patches = of_text.filter(|patch| copy.text.contains(&patch.address));
         let mut is_any = false;
+        let others = Others::of(&self.target);
         let are_old = patches.all(|patch| {
             is_any = true;
-            let mut now = vec![0; patch.old.len()];
-            self.target.memory.read(patch.address, &mut now).is_ok() && now == patch.bare()
+            others.has_lost(&self.target.memory, patch)
         });
         is_any && are_old
     }

@@ -93,6 +93,29 @@ impl Others {
         text
     }
 
+    /// What was written at a place does not stand there, nor under theirs: that text has come anew, or was put back.
+    pub(crate) fn has_lost(&self, memory: &Memory, patch: &Patch) -> bool {
+        let mut now = vec![0; patch.new.len()];
+        if memory.read(patch.address, &mut now).is_err() {
+            return false;
+        }
+        for _ in 0..LAYERS_MAX {
+            if now == patch.new {
+                return false;
+            }
+            if now == patch.bare() {
+                return true;
+            }
+            let mut theirs = self.written.get(&patch.address).into_iter().flatten();
+            // Of whatever else stands there nothing is known.
+            let Some(over) = theirs.find(|written| written.new == now && written.old != now) else {
+                return false;
+            };
+            now.clone_from(&over.old);
+        }
+        false
+    }
+
     /// The window of a function of `binary`, or the same over the jump of another weir that stands there; an error where theirs are
     /// in the way.
     pub(crate) fn window_over(

@@ -12,11 +12,8 @@
 //! within the microseconds between read and write would lose its change; there is no way to lock text.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::fs::File;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +24,7 @@ use weir_symbols::{FileIdentity, VirtAddr};
 use weir_trampoline::island::PlannedSite;
 
 use crate::attach::lists;
-use crate::limits::SLICE_PAUSE;
+use crate::limits::{RETRIES_MAX, SLICE_PAUSE};
 use crate::process::isa::native::registers::Registers;
 use crate::process::memory::Memory;
 use crate::process::stop::Stopped;
@@ -183,26 +180,25 @@ pub(crate) fn write(
     }
 }
 
-/// A jump that stands, and is to lead elsewhere.
+/// A jump that stands, in text, in a hole of it or in an outpost, and is to lead elsewhere.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) address: u64,
     pub(crate) now: Vec<u8>,
     pub(crate) new: Vec<u8>,
-    pub(crate) lever: Lever,
     /// Of data, which may be the same by chance in what comes where it was: the file that it is of.
     pub(crate) file: Option<FileIdentity>,
     /// What else must be as it was.
     pub(crate) also: Option<(u64, Vec<u8>)>,
+    /// It is to be written over code of weir's own, in which a thread may stand.
+    pub(crate) is_code: bool,
 }
 
-/// Where such a jump is written.
-#[derive(Debug)]
-pub(crate) enum Lever {
-    /// In the text, or a hole in it.
-    Text,
-    /// In an outpost: at an offset of its file.
-    File { file: Arc<File>, offset: u64 },
+impl Turn {
+    /// No thread goes on there once it is written.
+    fn has_inside(&self, address: u64) -> bool {
+        (self.address + 1..self.address + self.new.len() as u64).contains(&address)
+    }
 }
 
 /// Leads `turns` elsewhere, in slices, and says so of each; those that are not as they were left are let be. Threads
@@ -214,9 +210,12 @@ pub(crate) fn turn(
 ) -> Result<(), Error> {
     let mut left: Vec<usize> = (0..turns.len()).collect();
     left.sort_unstable_by_key(|&turn| Reverse(turns[turn].address));
+    let (mut waiting, mut tries) = (Vec::new(), 0);
     while !left.is_empty() {
         let stopped = target.stop()?;
         stopped.in_time()?;
+        let stood_in = stood_in(target, &stopped, turns)?;
+        waiting.extend(left.extract_if(.., |turn| stood_in.contains(turn)));
         if turns.iter().any(|turn| turn.file.is_some()) {
             target.refresh()?;
             left.retain(|&turn| {
@@ -231,12 +230,33 @@ pub(crate) fn turn(
             let batch = left.split_off(left.partition_point(|&turn| turns[turn].address / PAGE > page));
             turn_page(&target.memory, turns, &batch, on_written)?;
         }
+        if left.is_empty() && tries < RETRIES_MAX {
+            left = std::mem::take(&mut waiting);
+            left.sort_unstable_by_key(|&turn| Reverse(turns[turn].address));
+            tries += 1;
+        }
         match left.is_empty() {
             true => drop(target.resume(stopped)),
             false => pause(target, stopped),
         }
     }
     Ok(())
+}
+
+/// Those over code that a thread stands in, or comes back to.
+fn stood_in(target: &Target, stopped: &Stopped, turns: &[&Turn]) -> Result<HashSet<usize>, Error> {
+    let mut found = HashSet::new();
+    if !turns.iter().any(|turn| turn.is_code) {
+        return Ok(found);
+    }
+    let inside = |address: u64| turns.iter().position(|turn| turn.is_code && turn.has_inside(address));
+    let stacks = target.stacks();
+    for (_, registers) in registers(stopped)? {
+        found.extend(inside(registers.instruction_pointer()));
+        let words = target.scan_stack(&stacks, &registers, &|word| inside(word).is_some()).words;
+        found.extend(words.into_iter().filter_map(inside));
+    }
+    Ok(found)
 }
 
 fn turn_page(
@@ -254,11 +274,10 @@ fn turn_page(
     let (mut written, mut parts) = (Vec::new(), Vec::new());
     for index in as_left {
         let turn = turns[index];
-        match &turn.lever {
+        match turn.file {
             // Data has others who write beside it.
-            Lever::Text if turn.file.is_some() => memory.write(turn.address, &turn.new).map_err(failed)?,
-            Lever::Text => parts.push((turn.address, &turn.new[..])),
-            Lever::File { file, offset } => file.write_all_at(&turn.new, *offset).map_err(failed)?,
+            Some(_) => memory.write(turn.address, &turn.new).map_err(failed)?,
+            None => parts.push((turn.address, &turn.new[..])),
         }
         written.push(index);
     }

@@ -82,7 +82,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     alone(target.pid, &segments)?;
     let found = Found::of(target, &segments)?;
     found.shut_kept(target);
-    found.tell_followers(target);
+    let late = found.followers(target);
     let kept = found.kept.len();
     let journals: Vec<Vec<JournalEntry>> = found.going.iter().map(|weir| weir.journal.clone()).collect();
     let other_version = found.going.iter().find_map(|weir| match weir.segment.header {
@@ -101,6 +101,7 @@ pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
         segments: maps,
         islands,
         files,
+        late,
         patches: Vec::new(),
         unknown: Vec::new(),
         counters: Vec::new(),
@@ -238,23 +239,18 @@ impl<'a> Found<'a> {
         Ok(maps)
     }
 
-    /// Weirs that wait for this process, a forked child, and come too late for it: it runs without their probes from here on.
-    fn tell_followers(&self, target: &Target) {
+    /// Of weirs that run and wait for this process, a forked child, whose probes it is about to lose: where they count those that they come
+    /// too late for.
+    fn followers(&self, target: &Target) -> Vec<u64> {
         let own = std::process::id();
-        for weir in &self.going {
-            let (Ok(header), Some(owner)) = (&weir.segment.header, weir.segment.owner()) else { continue };
-            let is_inherited = owner.target_pid as i32 != target.pid && owner.controller_pid != own;
-            if is_inherited
-                && header.children_wait
-                && weir.segment.lives()
-                && Some(owner.controller_pid) != target.taken_from
-            {
-                // In memory that it shares with this process. Its weir only counts there.
-                let at = header.place.maps_address.wrapping_add(Announcements::LATE_OFFSET);
-                let late = target.memory.read_u64(at);
-                let _ = late.map(|late| target.memory.write(at, &late.wrapping_add(1).to_le_bytes()));
-            }
-        }
+        let followed = self.going.iter().filter_map(|weir| {
+            let (header, owner) = (weir.segment.header.as_ref().ok()?, weir.segment.owner()?);
+            let is_inherited = owner.target_pid as i32 != target.pid;
+            let is_others = ![Some(own), target.taken_from].contains(&Some(owner.controller_pid));
+            let waits = is_inherited && is_others && header.children_wait && weir.segment.lives();
+            waits.then(|| header.place.maps_address.wrapping_add(Announcements::LATE_OFFSET))
+        });
+        followed.collect()
     }
 
     /// The programs of those that are gone and stay do not run any more, whoever holds their lease.

@@ -9,7 +9,6 @@
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use nix::libc;
 use weir_rt::segment::{Identity, Place as SegmentPlace, Segment, SegmentLayout};
@@ -130,7 +129,7 @@ fn may_read_tsc(target: &Target, remote: &mut Borrowed) -> Result<bool, Error> {
 /// The files of generated code, mapped in the target and empty at first.
 pub(crate) struct CodeFiles {
     islands: Option<File>,
-    pub(crate) outposts: Option<Arc<File>>,
+    outposts: Option<File>,
     /// Sites whose outposts the target has no room for after all.
     pub(crate) unmapped: Vec<usize>,
 }
@@ -208,7 +207,7 @@ pub(crate) fn map_islands(
             }
             Ok(file)
         })?;
-        files.outposts = Some(Arc::new(outposts));
+        files.outposts = Some(outposts);
     }
     remote.finish()?;
     Ok(files)
@@ -218,7 +217,8 @@ fn resize(file: &File, bytes: u64) -> Result<(), Error> {
     file.set_len(bytes).map_err(|source| Error::system("making room for generated code", source))
 }
 
-/// Whole pages of code at a fixed address, from `offset` of the memfd on.
+/// Whole pages of code at a fixed address, from `offset` of the memfd on. Private: what is changed there later is not changed in forked
+/// children, which do not have what it leads to.
 fn map_code(
     remote: &mut Borrowed,
     address: u64,
@@ -227,8 +227,8 @@ fn map_code(
     offset: u64,
 ) -> Result<(), Error> {
     let execute = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-    let shared = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
-    remote.call("mmap", libc::SYS_mmap, [address, length, execute, shared, remote_fd, offset]).map(|_| ())
+    let private = (libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE) as u64;
+    remote.call("mmap", libc::SYS_mmap, [address, length, execute, private, remote_fd, offset]).map(|_| ())
 }
 
 /// The records of replaced return addresses: private, so that fork children have their own.

@@ -1,7 +1,6 @@
 //! What is known of one attachment: the data, part by part. What is done with a part is in the file of its subject.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -63,7 +62,7 @@ pub(crate) struct Consumers {
     pub(crate) islands: Vec<Place>,
     /// Of those, and of outposts, what jumps may lead to that no site is known by yet; for good where that went wrong.
     pub(super) settling: Vec<Range<u64>>,
-    pub(super) outposts: Vec<Post>,
+    pub(super) outposts: Vec<Range<u64>>,
     /// Of the journal, undone.
     pub(crate) spare_entries: Vec<u32>,
     pub(crate) numbers: Numbers,
@@ -104,14 +103,6 @@ pub(crate) struct Standing {
     pub(crate) semaphore: Option<u64>,
     /// It calls a list, and not weir's.
     pub(super) is_lost: bool,
-}
-
-/// Outposts of one file.
-#[derive(Debug)]
-pub(super) struct Post {
-    pub(super) range: Range<u64>,
-    pub(super) file: Arc<File>,
-    pub(super) offset: u64,
 }
 
 /// How the hits of a site run.

@@ -182,6 +182,8 @@ pub(crate) struct Undo {
     pub(crate) islands: Vec<Range<u64>>,
     /// Of a weir that is gone: its mappings, by address and file. A third may take them out meanwhile, and have its own where they were.
     pub(crate) files: Option<HashSet<(u64, u64)>>,
+    /// In memory that is about to be unmapped: where weirs that wait for this process count those that they come too late for.
+    pub(crate) late: Vec<u64>,
     pub(crate) patches: Vec<Patch>,
     /// Text that leads into the islands, and whose own bytes nobody knows: they stay mapped.
     pub(crate) unknown: Vec<u64>,
@@ -250,6 +252,11 @@ impl Undo {
         self.move_out(target, &stopped, &[], &report)?;
         // Nothing leads in any more: what is quiet stays so.
         stopped = hold_callable(target, stopped, hold)?;
+        for at in mem::take(&mut self.late) {
+            // The process may write there too, and so weirs only count there.
+            let late = target.memory.read_u64(at);
+            let _ = late.map(|late| target.memory.write(at, &late.wrapping_add(1).to_le_bytes()));
+        }
         report.is_filtered = !self.unmap(target, &mut stopped)?;
         report.left_mapped = report.is_filtered;
         target.resume_between(stopped);

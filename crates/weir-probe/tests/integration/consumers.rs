@@ -71,6 +71,24 @@ pub(crate) const THREADED: &str = r#"
     }
 "#;
 
+/// Forks a child that calls the first three as often as a line says that the parent is told, and says so.
+const FORKING: &str = r#"
+    #include <sys/wait.h>
+    static long all(long n) { long k; for (k = 0; k < n; k++) { near(k); hole(k & 3); if (pun(k & 1) != 0) _exit(1); } return k; }
+    int main(void) {
+        alarm(600); setvbuf(stdout, 0, _IOLBF, 0); puts("ready"); getchar();
+        int to[2], from[2]; long n = 0;
+        if (pipe(to) || pipe(from)) return 1;
+        if (fork() == 0) { close(to[1]); while (read(to[0], &n, sizeof n) == sizeof n) { n = all(n); if (write(from[1], &n, sizeof n) < 0) _exit(2); } _exit(0); }
+        close(from[1]); close(to[0]); puts("forked");
+        while (scanf("%ld", &n) == 1) {
+            if (write(to[1], &n, sizeof n) < 0 || read(from[0], &n, sizeof n) != sizeof n) { puts("child gone"); continue; }
+            printf("child %ld\n", n + all(n) - n);
+        }
+        close(to[1]); wait(0); return 0;
+    }
+"#;
+
 /// One thread that does what it is told: calls `waits`, or has a signal handler return to an address with an argument, as
 /// if it had been interrupted there, when a line comes. It says what the call returned.
 const TOLD: &str = r#"
@@ -134,7 +152,7 @@ impl Running {
     }
 
     /// Requests for those functions whose bit is set, with the first executable.
-    fn sites(&self, which: u32) -> Vec<SiteRequest<'_>> {
+    pub(crate) fn sites(&self, which: u32) -> Vec<SiteRequest<'_>> {
         let program = Attach { executable: 0, cookie: 0, when: When::Entry };
         let site = |at: usize| SiteRequest {
             binary: &self.binary,
@@ -301,6 +319,31 @@ fn text_is_as_before_when_the_last_consumer_goes() {
     attachment.detach().unwrap();
     running.calls();
     running.daemon.write("\n").unwrap();
+    running.daemon.finish(DEADLINE).unwrap();
+}
+
+/// A forked child has code that its parent shares, and none of what is mapped in that later.
+#[test]
+fn a_forked_child_runs_on_where_its_parents_places_are_led_elsewhere() {
+    let mut running = Running::start("consumers-forking", FORKING);
+    let mut attachment = running.attach(0b111);
+    running.daemon.write("\n").unwrap();
+    running.daemon.line_with("forked", DEADLINE).unwrap();
+    let both_call = |running: &mut Running| {
+        running.daemon.write("100\n").unwrap();
+        assert_eq!(running.daemon.line(DEADLINE).unwrap().trim(), "child 100");
+    };
+    both_call(&mut running);
+    assert_eq!(count(&attachment, 0), 300, "the parent's alone");
+    let added = attachment.add(&running.sites(0b111), &[counting(1)]).unwrap();
+    assert!(added.outcomes.iter().all(Result::is_ok), "{:?}", added.outcomes);
+    both_call(&mut running);
+    assert_eq!((count(&attachment, 0), count(&attachment, 1)), (600, 300));
+    attachment.remove(added.consumer).unwrap();
+    both_call(&mut running);
+    assert_eq!((count(&attachment, 0), count(&attachment, 1)), (900, 300));
+    attachment.detach().unwrap();
+    both_call(&mut running);
     running.daemon.finish(DEADLINE).unwrap();
 }
 

@@ -7,6 +7,7 @@ use testkit::{mapped, wait};
 use weir_probe::Attachment;
 
 use crate::consumers::{DEADLINE, Running, THREADED, THREADS, count};
+use crate::counting::counting;
 
 /// At once, at most.
 const WEIRS: usize = 6;
@@ -17,6 +18,34 @@ struct Weir {
     /// What the one that was there before all had counted before and after this one came.
     before: u64,
     after: u64,
+}
+
+/// A weir under another adds and removes programs, which runs as ever; its own places are led elsewhere by its own code.
+#[test]
+fn a_weir_under_another_adds_and_removes_programs() {
+    let mut running = Running::start("consumers", THREADED);
+    let text = running.text();
+    let (mut below, mut above) = (running.attach(0b011), running.attach(0b011));
+    running.daemon.write("\n").unwrap();
+    for round in 0..6 {
+        let added = below.add(&running.sites(0b011), &[counting(1)]).unwrap();
+        assert!(added.outcomes.iter().all(Result::is_ok), "round {round}: {:?}", added.outcomes);
+        let seen = count(&below, 1);
+        assert!(wait::until(DEADLINE, || count(&below, 1) > seen + 1000), "round {round}: none counted");
+        let report = below.remove(added.consumer).unwrap();
+        assert!(report.foreign.is_empty(), "round {round}: {report:?}");
+        if round == 3 {
+            above.detach().unwrap();
+        }
+    }
+    let calls = running.calls() / 3 * 2;
+    assert_eq!(count(&below, 0), calls, "the first of it counted every call");
+    below.detach().unwrap();
+    assert_eq!(running.text(), text);
+    let left = mapped::of_weir_in(running.daemon.pid());
+    assert!(left.is_empty(), "{left:?}");
+    running.daemon.write("\n").unwrap();
+    running.daemon.finish(DEADLINE).unwrap();
 }
 
 #[test]

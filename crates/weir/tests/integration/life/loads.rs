@@ -212,6 +212,40 @@ fn a_running_process_loads_what_a_script_names() {
     assert!(loader.tell("call 7", "call").ends_with(" 42"), "goes on");
 }
 
+/// Two weirs, of which the first that came, or the other, goes before the end: each counts every call, also of a library that comes to where it was.
+#[track_caller]
+fn check_two(first: bool) {
+    for _ in 0..TRIES {
+        let mut loader = Loader::start();
+        let script = format!("{COUNTS} {BEGUN}");
+        let mut weirs = vec![loader.traced(&script), loader.traced(&script)];
+        assert_eq!(loader.tell("load", "load"), "load 10");
+        assert_eq!(loader.tell("unload", "unload"), "unload 10");
+        assert_eq!(loader.tell("cycles 20", "cycles"), "cycles 70");
+        assert_eq!(loader.tell("load", "load"), "load 80");
+        let (out, err) = stop(weirs.remove(usize::from(!first)));
+        assert_eq!(loader.tell("call 5", "call"), "call 85");
+        assert_eq!(loader.tell("unload", "unload"), "unload 85");
+        assert_eq!(loader.tell("cycles 5", "cycles"), "cycles 100");
+        let (rest, said) = stop(weirs.remove(0));
+        if [&err, &said].iter().any(|text| text.contains("unanswered")) {
+            continue;
+        }
+        assert!(out.contains("@: 80\n"), "{first}: {out}{err}");
+        assert!(rest.contains("@: 100\n"), "{first}: {rest}{said}");
+        check_clean(loader.daemon.pid());
+        assert_eq!(loader.tell("load", "load"), "load 110");
+        return;
+    }
+    panic!("weir answered too late {TRIES} times");
+}
+
+#[test]
+fn libraries_that_come_and_go_are_counted_by_each_of_two_weirs() {
+    check_two(true);
+    check_two(false);
+}
+
 /// Where the linker registers no rseq area (as before glibc 2.35), a command is stopped elsewhere.
 #[test]
 fn a_command_whose_library_comes_later_begins_without_rseq_too() {
