@@ -54,6 +54,7 @@ use std::time::Instant;
 
 use weir_rt::Executable;
 use weir_rt::segment::{Identity, JournalState, Segment, SegmentLayout};
+use weir_symbols::VirtAddr;
 
 pub use crate::attach::calls::LedAgain;
 use crate::attach::generate::bytes_of;
@@ -66,7 +67,7 @@ use crate::attach::sweep::sweep;
 use crate::attach::undo::{Places, Report, Undo};
 pub use crate::attach::vanished::Vanished;
 use crate::limits::{self, HANDING_OVER_LOOKS, HANDING_OVER_PAUSE};
-use crate::process::mapped::Maker;
+use crate::process::mapped::{Maker, is_segment};
 use crate::process::stop::{self, Stops};
 use crate::process::target::Target;
 use crate::refusal::Error;
@@ -231,7 +232,7 @@ impl Attachment {
     /// weir has taken over.
     pub fn detach(&mut self) -> Result<Report, Error> {
         self.is_detached = true;
-        let mut looks = HANDING_OVER_LOOKS;
+        let mut looks = if self.target.handed_over.is_some() { HANDING_OVER_LOOKS } else { 0 };
         loop {
             if self.target.is_taken_over() {
                 return Ok(Report { replaced: true, ..Report::default() });
@@ -274,10 +275,11 @@ impl Attachment {
         // it stays mapped.
         if !report.replaced
             && restore::has_gone(&self.target).unwrap_or(false)
-            && let Ok(restored) = restore::restore(&mut self.target)
+            && restore::restore(&mut self.target).is_ok()
             && is_covered
         {
-            report.left_mapped = restored.left_mapped || restored.kept > 0;
+            let at = VirtAddr(self.control_address);
+            report.left_mapped = self.target.mapping_at(at).is_some_and(is_segment);
         }
         // Not before: what of this one's still stands lies over others.
         self.control.journal().undo_text();

@@ -24,6 +24,9 @@ pub const TURN_PAUSE: Duration = Duration::from_millis(2);
 /// Weirs whose jumps lie one over the other at one place, those included that have gone and could not be taken out yet.
 pub const LAYERS_MAX: usize = 64;
 
+/// Bytes of one island of another weir that are looked through: tens of thousands of trampolines.
+pub const CODE_BYTES_MAX: u64 = 64 << 20;
+
 /// Bytes of the path of a library that a process is made to load, with the zero: PATH_MAX.
 pub const LOADED_PATH_BYTES_MAX: usize = 4096;
 

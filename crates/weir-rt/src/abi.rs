@@ -9,7 +9,7 @@ use crate::limits::{ISLANDS_MAX, LABEL_BYTES_MAX, PROBE_WORDS, STATS_PAGE_NAME_B
 /// "WEIRSEG1".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"WEIRSEG1");
 /// Raised whenever a byte changes its meaning.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 /// What a segment holds: its header says which.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]

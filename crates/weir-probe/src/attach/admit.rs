@@ -199,7 +199,7 @@ pub(crate) fn plan_in_target(
     }
     let function = site.function;
     ground.as_in_file(binary, function.address.0, function.size as usize)?;
-    let window = ground.others.window_over(&target.memory, binary, bias, window)?;
+    let window = ground.others.window_over(&target.memory, bias, window)?;
     if window.calls() && ground.has_shadow_stack {
         return Err(Refusal::ShadowStack);
     }

@@ -15,15 +15,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use weir_plan::Refusal;
+use weir_plan::limits::CALLED_BYTES;
 use weir_plan::window::{Shape, Window, reach};
+use weir_rt::limits::JOURNAL_CAPACITY_MAX;
+use weir_rt::segment::{JournalEntry, JournalState};
 use weir_symbols::maps::Mapping;
-use weir_symbols::{Binary, LinkAddr};
 
+use crate::attach::lists;
 use crate::attach::undo::Patch;
-use crate::limits::{JUMP_BYTES, LAYERS_MAX, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX};
+use crate::limits::{CODE_BYTES_MAX, JUMP_BYTES, LAYERS_MAX, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX};
 use crate::process::mapped::{Maker, is_records, islands};
 use crate::process::memory::Memory;
-use crate::process::scan;
+use crate::process::scan::{self, Segment};
 use crate::process::target::Target;
 
 /// What other weirs have in a process.
@@ -52,12 +55,16 @@ impl Others {
             return others;
         }
         let segments = scan::segments(target.pid, &target.mappings).unwrap_or_default();
+        // What more there is than weirs write is the target's: of that nothing is believed.
+        let mut left = JOURNAL_CAPACITY_MAX as usize;
         for segment in segments.iter().filter(|segment| segment.maker() != target.maker) {
             let has_records =
                 |mapping: &Mapping| is_records(mapping) && Maker::of_mapping(mapping) == segment.maker();
             others.replace_returns |=
                 segment.stays(target.pid, None) && target.mappings.iter().any(has_records);
-            for entry in segment.journal(target.pid).unwrap_or_default() {
+            let journal = if left > 0 { segment.journal(target.pid).unwrap_or_default() } else { Vec::new() };
+            left = left.saturating_sub(journal.len());
+            for entry in journal {
                 // What is undone may stand yet, where a thread is to pass there: the text says.
                 if !entry.is_counter && entry.old != entry.new {
                     let written = Written { old: entry.old, new: entry.new };
@@ -116,15 +123,8 @@ impl Others {
         false
     }
 
-    /// The window of a function of `binary`, or the same over the jump of another weir that stands there; an error where theirs are
-    /// in the way.
-    pub(crate) fn window_over(
-        &self,
-        memory: &Memory,
-        binary: &Binary,
-        bias: u64,
-        window: Window,
-    ) -> Result<Window, Refusal> {
+    /// The window of a function, or the same over the jump of another weir that stands there; an error where theirs are in the way.
+    pub(crate) fn window_over(&self, memory: &Memory, bias: u64, window: Window) -> Result<Window, Refusal> {
         if self.code.is_empty() {
             return Ok(window);
         }
@@ -133,24 +133,10 @@ impl Others {
             Shape::Short(hole) => (hole.address.wrapping_add(bias), JUMP_BYTES),
             Shape::Near | Shape::Punned { .. } | Shape::Called(_) => (entry, window.patch_bytes()),
         };
-        let needed: Vec<u64> = {
-            let link = window.displaced().chain(window.written()).chain(window.borrowed());
-            link.map(|at| at.wrapping_add(bias)).collect()
-        };
-        let near =
-            entry.saturating_sub(WINDOW_BYTES_MAX as u64)..=needed.iter().max().copied().unwrap_or(entry);
-        let before = |at: &u64| *at != entry && *at != lever;
-        for (&at, all) in self.written.range(near).chain(self.written.get_key_value(&lever)) {
-            let is_theirs = all.iter().any(|written| self.stands(memory, at, &written.new));
-            if !before(&at) || !is_theirs {
-                continue;
-            }
-            let longest = all.iter().map(|written| written.new.len()).max().unwrap_or(0);
-            let code = binary.bytes(LinkAddr(at.wrapping_sub(bias)), WINDOW_BYTES_MAX).unwrap_or_default();
-            let taken = at..at + reach(code, longest).min(WINDOW_BYTES_MAX) as u64;
-            if needed.iter().any(|needed| taken.contains(needed)) {
-                return Err(Refusal::Overlap { address: at });
-            }
+        let needed = window.displaced().chain(window.written()).chain(window.borrowed());
+        let needed: Vec<u64> = needed.map(|at| at.wrapping_add(bias)).collect();
+        if let Some(address) = self.in_the_way(memory, &needed, &[entry, lever]) {
+            return Err(Refusal::Overlap { address });
         }
         let Some(jump) = self.jump(memory, lever) else {
             // It has another shape there.
@@ -164,10 +150,35 @@ impl Others {
                 None => Ok(window),
             };
         };
-        let is_alike = self.written.get(&lever).is_some_and(|all| all.iter().any(|w| w.new.len() == written));
+        let theirs = self.written.get(&lever).map_or(&[][..], |all| all);
+        let is_alike = theirs.iter().any(|w| w.new.len() == written && self.stands(memory, lever, &w.new))
+            && theirs.len() < LAYERS_MAX;
         let over = window.over(jump).filter(|_| is_alike);
         let over = over.filter(|window| self.stands(memory, entry, &window.covered()));
         over.ok_or(Refusal::Overlap { address: lever })
+    }
+
+    /// Where a patch of theirs stands that takes some of the bytes at `needed`, and is not at one of `places`: what it is written over,
+    /// the rest of the instructions there, and what its jump borrows.
+    pub(crate) fn in_the_way(&self, memory: &Memory, needed: &[u64], places: &[u64]) -> Option<u64> {
+        let (first, last) = (*needed.iter().min()?, *needed.iter().max()?);
+        let near = self.written.range(first.saturating_sub(WINDOW_BYTES_MAX as u64)..=last);
+        near.filter(|(at, _)| !places.contains(at)).find_map(|(&at, all)| {
+            let standing = all.iter().filter(|written| self.stands(memory, at, &written.new));
+            let longest = standing.map(|written| match written.new.first() {
+                Some(0xe9) => JUMP_BYTES,
+                _ => written.new.len(),
+            });
+            let longest = longest.max()?;
+            let mut code = vec![0; WINDOW_BYTES_MAX];
+            let read = memory.read_some(at, &mut code).unwrap_or(0);
+            let bytes = reach(&self.bare(&[], at, &code[..read]), longest).min(WINDOW_BYTES_MAX) as u64;
+            needed.iter().any(|needed| (at..at + bytes).contains(needed)).then_some(at)
+        })
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.written.is_empty()
     }
 
     /// The jump at `address` into their code, if one stands there.
@@ -192,6 +203,53 @@ impl Others {
         let mut now = vec![0; wanted.len()];
         memory.read(address, &mut now).is_ok() && now == wanted
     }
+}
+
+/// What this entry has displaced leads into this `code`.
+pub(crate) fn has_displaced(memory: &Memory, entry: &JournalEntry, code: &[Range<u64>]) -> bool {
+    let is_in = |to: u64| code.iter().any(|range| range.contains(&to));
+    if entry.is_counter {
+        return false;
+    }
+    if entry.old.len() == CALLED_BYTES {
+        return is_in(lists::list(&entry.old));
+    }
+    // Of a jump whose last bytes are the text's own, those.
+    let mut jump = [0; JUMP_BYTES];
+    let Some((own, tail)) = jump.split_at_mut_checked(entry.old.len()) else { return false };
+    own.copy_from_slice(&entry.old);
+    let is_whole = memory.read(entry.address.wrapping_add(own.len() as u64), tail).is_ok();
+    is_whole && destination(entry.address, &jump).is_some_and(is_in)
+}
+
+/// A weir whose segment is none of `segments` has displaced what leads into this `code`, or is about to.
+pub(crate) fn is_displaced(target: &Target, segments: &[Range<u64>], code: &[Range<u64>]) -> bool {
+    let all = scan::segments(target.pid, &target.mappings).unwrap_or_default();
+    let is_its = |segment: &&Segment| segments.iter().any(|own| own.contains(&segment.mapping.start.0));
+    let others = all.iter().filter(|segment| !is_its(segment));
+    others
+        .flat_map(|segment| segment.journal(target.pid).unwrap_or_default())
+        .any(|entry| entry.state != JournalState::Undone && has_displaced(&target.memory, &entry, code))
+}
+
+/// Code of weirs, but for that at `code`, from which a thread may go on to that: a jump leads there, or a list has something of it.
+pub(crate) fn leading_into(target: &Target, code: &[Range<u64>]) -> Vec<Range<u64>> {
+    let is_in = |to: u64| code.iter().any(|range| range.contains(&to));
+    let mut others = code_of(target, |_| true);
+    others.retain(|other| !is_in(other.start));
+    others.retain(|other| {
+        let mut bytes = vec![0; (other.end - other.start).min(CODE_BYTES_MAX) as usize];
+        let read = target.memory.read_some(other.start, &mut bytes).unwrap_or(0);
+        let bytes = &bytes[..read];
+        let mut jumps = memchr::memchr_iter(0xe9, bytes);
+        let is_jump = |at: usize| {
+            let jump = bytes.get(at..at + JUMP_BYTES);
+            jump.and_then(|jump| destination(other.start + at as u64, jump)).is_some_and(is_in)
+        };
+        let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")));
+        jumps.any(is_jump) || words.into_iter().any(is_in)
+    });
+    others
 }
 
 /// Where the code is of those weirs in a process that are `wanted`, by whose it is.

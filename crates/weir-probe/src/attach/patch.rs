@@ -24,6 +24,7 @@ use weir_symbols::{FileIdentity, VirtAddr};
 use weir_trampoline::island::PlannedSite;
 
 use crate::attach::lists;
+use crate::attach::others::Others;
 use crate::limits::{RETRIES_MAX, SLICE_PAUSE};
 use crate::process::isa::native::registers::Registers;
 use crate::process::memory::Memory;
@@ -154,8 +155,9 @@ pub(crate) fn write(
         }
         let threads = registers(&stopped)?;
         let busy = busy(target, &threads, jumps, &insides);
+        let others = if target.stays_held { Others::default() } else { Others::of(target) };
         stopped.in_time()?;
-        let slice = Slice { target, stopped: &stopped, threads: &threads, jumps, insides: &insides };
+        let slice = Slice { target, stopped: &stopped, threads: &threads, jumps, insides: &insides, others };
         let rest = slice.write(&left, &busy, &mut refusals, on_written)?;
         let waits = rest.iter().find_map(|jump| busy.get(jump)).filter(|_| rest.len() == left.len());
         retries = if waits.is_some() { retries + 1 } else { 0 };
@@ -379,6 +381,7 @@ struct Slice<'a> {
     threads: &'a [(i32, Registers)],
     jumps: &'a [Jump],
     insides: &'a Insides,
+    others: Others,
 }
 
 impl Slice<'_> {
@@ -408,6 +411,16 @@ impl Slice<'_> {
         Ok(rest)
     }
 
+    /// Where a patch of another weir takes bytes that this jump needs, and is not what it displaces.
+    fn in_the_way(&self, jump: &Jump) -> Option<u64> {
+        let bytes = |at: u64, length: usize| at..at + length as u64;
+        let length = jump.covered.len().max(jump.displaced_bytes as usize);
+        let written = jump.writes.iter().flat_map(|write| bytes(write.address, write.new.len()));
+        let needed: Vec<u64> = bytes(jump.address, length).chain(written).collect();
+        let places: Vec<u64> = jump.writes.iter().map(|write| write.address).collect();
+        self.others.in_the_way(&self.target.memory, &needed, &places)
+    }
+
     /// Writes the jumps `ready`, all of one page; those whose text is not as in the file are refused and taken out.
     fn write_page(&self, ready: &mut Vec<usize>, refusals: &mut [Option<Refusal>]) -> Result<(), Error> {
         let memory = &self.target.memory;
@@ -416,6 +429,14 @@ impl Slice<'_> {
             let jump = &self.jumps[index];
             if file_at(self.target, jump.address) != jump.file {
                 refusals[index] = Some(Refusal::TextDiffers { offset: 0 });
+                return false;
+            }
+            // Another weir has displaced bytes that are as they were, or borrows them.
+            if !self.others.is_nothing()
+                && !jump.is_called
+                && let Some(at) = self.in_the_way(jump)
+            {
+                refusals[index] = Some(Refusal::TextDiffers { offset: at.abs_diff(jump.address) });
                 return false;
             }
             let list = jump.list.iter().map(|(address, bytes)| (*address, &bytes[..]));

@@ -19,6 +19,7 @@ use std::path::Path;
 
 use weir_plan::limits::CALLED_BYTES;
 use weir_plan::window::Write;
+use weir_rt::abi::header;
 use weir_rt::foreign::Corrupt;
 use weir_rt::segment::{Announcements, JournalEntry, JournalState, Reads};
 use weir_symbols::maps::Mapping;
@@ -29,7 +30,7 @@ use weir_trampoline::unwind::hook;
 use crate::attach::counters;
 use crate::attach::gates;
 use crate::attach::lists;
-use crate::attach::others::{code_of, destination};
+use crate::attach::others::{code_of, destination, has_displaced};
 use crate::attach::undo::{Patch, Places, Report, Undo, hold};
 use crate::limits::{
     HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, LAYERS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX,
@@ -77,10 +78,24 @@ fn has_gone_in(pid: i32, mappings: &[Mapping], undone: Option<u32>) -> Result<bo
 /// Takes out what weirs that are gone have put into the target, but for what lies under the probes of others.
 pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     target.refresh()?;
-    end_direct_reads(target)?;
+    let claimed = claim(target)?;
+    let report = restore_claimed(target, &claimed);
+    // Whoever comes next may take out what is left.
+    if !claimed.is_empty() && target.refresh().is_ok() {
+        let left =
+            target.mappings.iter().filter(|mapping| claimed.contains(&(mapping.start.0, mapping.inode)));
+        for mapping in left {
+            let _ = target.memory.write(mapping.start.0 + header::CONTROLLER_START as u64, &[0; 8]);
+        }
+    }
+    report
+}
+
+fn restore_claimed(target: &mut Target, claimed: &HashSet<(u64, u64)>) -> Result<Report, Error> {
+    target.refresh()?;
     let segments = scan::segments(target.pid, &target.mappings)?;
     alone(target.pid, &segments)?;
-    let found = Found::of(target, &segments)?;
+    let found = Found::of(target, &segments, claimed)?;
     found.shut_kept(target);
     let late = found.followers(target);
     let kept = found.kept.len();
@@ -167,22 +182,10 @@ impl Weir<'_> {
 
     /// It has displaced what leads into this code. Of one that is gone all entries count: a thread may stand in what was generated for
     /// one that is undone, and go on there.
-    fn lies_over(&self, memory: &Memory, code: &Ranges, is_gone: bool) -> bool {
-        let leads_there = |entry: &JournalEntry| {
-            // Of a jump whose last bytes are the text's own, those.
-            let tail = JUMP_BYTES.saturating_sub(entry.old.len());
-            let mut bytes = entry.old.clone();
-            bytes.resize(entry.old.len() + tail, 0);
-            let at = entry.address.wrapping_add(entry.old.len() as u64);
-            let is_whole = memory.read(at, &mut bytes[entry.old.len()..]).is_ok();
-            let jump = bytes.get(..JUMP_BYTES).and_then(|jump| destination(entry.address, jump));
-            let jump = jump.filter(|_| is_whole && entry.old.len() <= JUMP_BYTES);
-            let list = (entry.old.len() == CALLED_BYTES).then(|| lists::list(&entry.old));
-            jump.or(list).is_some_and(|to| code.contains(to))
-        };
+    fn lies_over(&self, memory: &Memory, code: &[Range<u64>], is_gone: bool) -> bool {
         let stands =
             |entry: &&JournalEntry| !entry.is_counter && (is_gone || entry.state != JournalState::Undone);
-        self.journal.iter().filter(stands).any(leads_there)
+        self.journal.iter().filter(stands).any(|entry| has_displaced(memory, entry, code))
     }
 }
 
@@ -196,7 +199,11 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn of(target: &Target, segments: &'a [Segment<'a>]) -> Result<Found<'a>, Error> {
+    fn of(
+        target: &Target,
+        segments: &'a [Segment<'a>],
+        claimed: &HashSet<(u64, u64)>,
+    ) -> Result<Found<'a>, Error> {
         let mut left = weir_rt::limits::JOURNAL_CAPACITY_MAX as usize;
         let (mut going, mut staying) = (Vec::new(), Vec::new());
         for segment in segments {
@@ -204,13 +211,17 @@ impl<'a> Found<'a> {
             let journal = if left > 0 { segment.journal(target.pid)? } else { Vec::new() };
             left = left.saturating_sub(journal.len());
             let weir = Weir { segment, journal };
-            if segment.stays(target.pid, target.taken_from) { staying.push(weir) } else { going.push(weir) }
+            let is_claimed = claimed.contains(&(segment.mapping.start.0, segment.mapping.inode));
+            match !is_claimed && segment.stays(target.pid, target.taken_from) {
+                true => staying.push(weir),
+                false => going.push(weir),
+            }
         }
         let mut kept = Vec::new();
         loop {
             let lies_under = |weir: &Weir| {
                 let Some(maker) = weir.segment.maker() else { return false };
-                let code = Ranges::of(code_of(target, |other| other == Some(maker)).into_iter());
+                let code = code_of(target, |other| other == Some(maker));
                 let memory = &target.memory;
                 staying.iter().any(|other: &Weir| other.lies_over(memory, &code, false))
                     || kept.iter().any(|other: &Weir| other.lies_over(memory, &code, true))
@@ -235,7 +246,10 @@ impl<'a> Found<'a> {
     fn lent_maps(&self, target: &Target) -> Result<Vec<Range<u64>>, Error> {
         let used: Vec<u64> = self.staying.iter().chain(&self.kept).filter_map(Weir::maps_address).collect();
         let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
-        maps.retain(|range| !used.contains(&range.start));
+        // One that is attaching has not said yet which are its own.
+        let is_coming = used.contains(&0);
+        let named: Vec<u64> = self.going.iter().filter_map(Weir::maps_address).collect();
+        maps.retain(|range| !used.contains(&range.start) && (!is_coming || named.contains(&range.start)));
         Ok(maps)
     }
 
@@ -308,26 +322,52 @@ fn own_hooks(journals: &[Vec<JournalEntry>]) -> HashSet<u64> {
     journals.iter().flatten().filter(|entry| entry.is_own).map(|entry| entry.address).collect()
 }
 
-/// What watches over memory is about to go: no load begins any more, and none is under way.
-fn end_direct_reads(target: &mut Target) -> Result<(), Error> {
-    let segments = scan::segments(target.pid, &target.mappings)?;
-    alone(target.pid, &segments)?;
-    // A fork child has its parent's, which is not about it.
-    let is_own = |segment: &&Segment| {
-        segment.header.as_ref().is_ok_and(|header| header.identity.target_pid as i32 == target.pid)
-    };
-    let gone = segments.iter().filter(is_own).filter(|segment| !segment.stays(target.pid, target.taken_from));
-    let starts: Vec<u64> = gone.map(|segment| segment.mapping.start.0).collect();
-    let closed = if target.taken_from.is_some() { Reads::TAKEN_OVER } else { Reads::CLOSED };
-    for start in &starts {
+/// Makes the segments of weirs that are gone this one's own, in one stop, so that nobody else takes them out at the same time; where they are, and of
+/// which files. What watches over memory there is about to go: no load begins any more, and none is under way.
+fn claim(target: &mut Target) -> Result<HashSet<(u64, u64)>, Error> {
+    let mut claimed = HashSet::new();
+    if !has_own_gone(target)? {
+        return Ok(claimed);
+    }
+    let stopped = hold(target)?;
+    // A fork child has its parent's, which is not about it, and is the parent's memory too.
+    for segment in scan::segments(target.pid, &target.mappings)?.iter().filter(|its| is_of(its, target.pid)) {
+        if segment.stays(target.pid, target.taken_from) {
+            continue;
+        }
+        let start = segment.mapping.start.0;
+        let closed = if target.taken_from.is_some() { Reads::TAKEN_OVER } else { Reads::CLOSED };
         // Fails only where it is gone.
         let _ = target.memory.write(start + Reads::STATE_OFFSET, &closed.to_le_bytes());
+        let controller = segment.owner().map(|owner| owner.controller_pid);
+        if target.taken_from.is_none() || controller != target.taken_from {
+            let (pid, begun) = (std::process::id(), scan::own_start());
+            let _ = target.memory.write(start + header::CONTROLLER_PID as u64, &pid.to_le_bytes());
+            let _ = target.memory.write(start + header::CONTROLLER_START as u64, &begun.to_le_bytes());
+            claimed.insert((start, segment.mapping.inode));
+        }
     }
-    if !starts.is_empty() {
-        let stopped = hold(target)?;
-        target.resume_between(stopped);
+    target.resume_between(stopped);
+    Ok(claimed)
+}
+
+/// Whether there are such segments of the target itself. An error where a weir runs of which nothing is known.
+fn has_own_gone(target: &Target) -> Result<bool, Error> {
+    let segments = scan::segments(target.pid, &target.mappings)?;
+    alone(target.pid, &segments)?;
+    for segment in segments.iter().filter(|segment| segment.stays(target.pid, target.taken_from)) {
+        if let (Some(owner), Err(Corrupt::Version { version, .. })) = (segment.owner(), &segment.header) {
+            let (pid, controller) = (target.pid, owner.controller_pid);
+            return Err(Error::OtherVersion { pid, controller, version: *version });
+        }
     }
-    Ok(())
+    let own = segments.iter().filter(|segment| is_of(segment, target.pid));
+    Ok(own.into_iter().any(|segment| !segment.stays(target.pid, target.taken_from)))
+}
+
+/// A segment of this version, of process `pid` itself.
+fn is_of(segment: &Segment, pid: i32) -> bool {
+    segment.header.as_ref().is_ok_and(|header| header.identity.target_pid as i32 == pid)
 }
 
 /// Refuses a process that runs in the memory of one that is traced: what is undone here is undone there.
@@ -438,9 +478,11 @@ impl<'a> Journaled<'a> {
 
     /// What stood there before these bytes.
     fn before(&self, address: u64, now: &[u8]) -> Option<Vec<u8>> {
-        let mut entries = self.entries.get(&address)?.iter();
-        // A jump's last bytes may be the text's own.
-        let entry = entries.find(|entry| now.starts_with(&entry.new) && entry.old != entry.new)?;
+        let entries = self.entries.get(&address)?;
+        // A jump's last bytes may be the text's own. An entry that is undone says what was there at another time.
+        let is_it = |entry: &&&JournalEntry| now.starts_with(&entry.new) && entry.old != entry.new;
+        let stands = |entry: &&&JournalEntry| is_it(entry) && entry.state != JournalState::Undone;
+        let entry = entries.iter().find(stands).or_else(|| entries.iter().find(is_it))?;
         Some([&entry.old[..], &now[entry.new.len()..]].concat())
     }
 
@@ -510,7 +552,15 @@ fn bytes_before(
     if file.is_some_and(|file| file.read_exact_at(&mut bytes, offset).is_ok()) {
         return Some(bytes);
     }
-    journaled.before(address, now)
+    // Below all that go.
+    let mut old = journaled.before(address, now)?;
+    for _ in 0..LAYERS_MAX {
+        match destination(address, &old) {
+            Some(to) if journaled.going.contains(to) => old = journaled.before(address, &old)?,
+            _ => return Some(old),
+        }
+    }
+    None
 }
 
 /// The file that `mapping` shows: by the link in map_files, which leads to it even where its path does not any more
@@ -525,5 +575,7 @@ fn open_mapped(target: &Target, mapping: &Mapping) -> Option<File> {
         let is_same = file.metadata()?.ino() == mapping.inode && !mapping.deleted;
         if is_same { Ok(file) } else { Err(io::Error::from(io::ErrorKind::NotFound)) }
     };
-    regular::open(Path::new(&link)).or_else(|_| by_path()).ok()
+    // To its program a link leads that needs no capability.
+    let of_program = || regular::open(&target::link_to(target.pid, mapping));
+    regular::open(Path::new(&link)).or_else(|_| by_path()).or_else(|_| of_program()).ok()
 }

@@ -30,7 +30,7 @@ use weir_trampoline::replace::Table;
 use crate::attach::counters::{self, Counter};
 use crate::attach::gates;
 use crate::attach::lists;
-use crate::attach::others::{Others, code_of, jump_into};
+use crate::attach::others::{Others, code_of, is_displaced, jump_into, leading_into};
 use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
@@ -252,6 +252,12 @@ impl Undo {
         self.move_out(target, &stopped, &[], &report)?;
         // Nothing leads in any more: what is quiet stays so.
         stopped = hold_callable(target, stopped, hold)?;
+        // One may have come over what was found to be free, since.
+        if self.files.is_some() && is_displaced(target, &self.segments, &self.islands) {
+            report.left_mapped = true;
+            target.resume_between(stopped);
+            return Ok(report);
+        }
         for at in mem::take(&mut self.late) {
             // The process may write there too, and so weirs only count there.
             let late = target.memory.read_u64(at);
@@ -547,7 +553,10 @@ impl Undo {
         // What lies behind the code, its gates, nobody comes back to: such a word is left from another time.
         let code: Vec<Range<u64>> =
             self.mapped_islands(&target.mappings).into_iter().map(|island| island.code).collect();
-        let in_code = |address: u64| code.iter().any(|code| code.contains(&address));
+        // From the code of another weir that lies over this one's a thread goes on there.
+        let leading = leading_into(target, &self.islands);
+        let in_code = |address: u64| code.iter().chain(&leading).any(|code| code.contains(&address));
+        let is_above = |address: u64| leading.iter().any(|code| code.contains(&address));
         let others = Others::of(target);
         let stacks = target.stacks();
         for tid in stopped.threads() {
@@ -556,7 +565,8 @@ impl Undo {
             let original = original.filter(|&original| !others.has_torn(&target.memory, original));
             let stays = inside(registers.instruction_pointer()) && original.is_none();
             // An unwinder may hold the address of a description in a register.
-            if stays || registers.general().into_iter().any(inside) {
+            let is_above = is_above(registers.instruction_pointer());
+            if stays || is_above || registers.general().into_iter().any(inside) {
                 return Ok(false);
             }
             let found = target.scan_stack(&stacks, &registers, &in_code);

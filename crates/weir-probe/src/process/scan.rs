@@ -15,7 +15,7 @@ use weir_rt::segment::{Identity, JournalEntry, JournalState, SegmentKind, StatsP
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::procfs;
 
-use crate::limits::STATS_PAGE_READS_MAX;
+use crate::limits::{LAYERS_MAX, STATS_PAGE_READS_MAX};
 use crate::process::mapped::{Maker, is_kernel_array, is_maps, is_segment, islands};
 use crate::process::memory::Memory;
 use crate::process::permission;
@@ -285,7 +285,7 @@ pub(crate) fn of(pid: i32, mappings: &[Mapping]) -> Result<Vec<Probed>, Error> {
 /// earlier weir has left behind, or what the process has inherited, where a thread may still come back to that code.
 fn told<T>(segments: &[T], lives: impl Fn(&T) -> bool, is_own: impl Fn(&T) -> bool) -> Vec<&T> {
     let living = || segments.iter().filter(|segment| lives(segment));
-    let traced: Vec<&T> = living().filter(|segment| is_own(segment)).collect();
+    let traced: Vec<&T> = living().filter(|segment| is_own(segment)).take(LAYERS_MAX).collect();
     let any = || living().next().or(segments.first()).into_iter().collect();
     if traced.is_empty() { any() } else { traced }
 }
