@@ -6,9 +6,9 @@
 
 use thiserror::Error;
 
-use crate::abi::{self, header};
+use crate::abi::{self, header, meter};
 use crate::limits;
-use crate::segment::{Identity, Place, SegmentKind};
+use crate::segment::{Identity, Place, SegmentKind, SegmentLayout};
 
 pub use crate::segment::{JournalEntry, JournalState, StatsPage, StatsPageLine};
 
@@ -36,6 +36,15 @@ pub struct ForeignHeader {
 }
 
 impl ForeignHeader {
+    /// Where the words are, from the beginning of a process's own segment on, by which hits run that find their gate shut; and what each
+    /// is where none does.
+    pub fn meters(&self) -> (impl Iterator<Item = u64>, u64) {
+        let layout = SegmentLayout::of_target(self.journal_capacity, 0);
+        let first = layout.map_or(0, |layout| layout.meters_offset) + meter::HOW as u64;
+        let count = u64::from(self.journal_capacity);
+        ((0..count).map(move |n| first + n * abi::METER_BYTES), meter::CLOSED.into())
+    }
+
     /// Of the stats page.
     pub fn stats_page_bytes(&self) -> u64 {
         abi::stats_page_bytes(self.stats_page_lines)

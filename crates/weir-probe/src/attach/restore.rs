@@ -276,6 +276,17 @@ impl<'a> Found<'a> {
                 let _ = island.gates(&target.memory).map(|gates| gates::shut(&target.memory, gates));
             }
         }
+        // One that is taken over holds its lease yet, by which a hit runs that finds its gate shut and is metered.
+        for weir in &self.kept {
+            let controller = weir.segment.owner().map(|owner| owner.controller_pid);
+            let Ok(header) = weir.segment.header.as_ref() else { continue };
+            if target.taken_from.is_some() && controller == target.taken_from {
+                let (meters, closed) = header.meters();
+                for at in meters {
+                    let _ = target.memory.write(weir.segment.mapping.start.0 + at, &closed.to_le_bytes());
+                }
+            }
+        }
     }
 }
 
