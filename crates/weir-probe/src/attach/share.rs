@@ -90,12 +90,10 @@ pub(crate) fn share_segments(
         Err(error) => {
             // It has failed already; the next weir takes out what stays.
             let _ = remote.call("munmap", libc::SYS_munmap, [control_address, bytes, 0, 0, 0, 0]);
+            control.leave_behind();
             return Err(error);
         }
     };
-    remote.finish()?;
-    stopped.in_time()?;
-    target.has_tsc = has_tsc;
     let (segment_address, gate_address, islands) = (control_address, 0, Vec::new());
     control.set_place(&SegmentPlace {
         segment_address,
@@ -105,6 +103,9 @@ pub(crate) fn share_segments(
         stubs: [0; 4],
         restorers: [0; 2],
     });
+    // Where this attach ends here, the next takes it out, of this weir or another.
+    remote.finish().and_then(|()| stopped.in_time()).inspect_err(|_| control.leave_behind())?;
+    target.has_tsc = has_tsc;
     // A launched command must not run before it is armed.
     target.resume_between(stopped);
     Ok(Shared { control, control_address, maps_address, taken_over })

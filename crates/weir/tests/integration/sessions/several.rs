@@ -18,7 +18,7 @@ use crate::sessions::check::{DEADLINE, Emitter, Place, misses_nothing};
 const THREADS: usize = 8;
 /// What is done to those that do not stay.
 const STEPS: usize = 8;
-/// Of the rings of each session: the second's are too small for what comes.
+/// Of the rings of each session: the second's are full now and then.
 const SIZES: [&str; 2] = ["16M", "64K"];
 
 /// The two sessions, and the trace.
@@ -196,7 +196,6 @@ fn check(seed: u64, stays: usize) {
     runs.start(stays);
     program.tell(&format!("g {THREADS}"));
     let others: Vec<usize> = (0..RUNS.len()).filter(|run| *run != stays).collect();
-    let mut killed = [false; 3];
     for _ in 0..STEPS {
         if let Some(session) =
             random.chance(20).then(|| random.below(2)).filter(|session| runs.is_there(*session))
@@ -217,7 +216,6 @@ fn check(seed: u64, stays: usize) {
             (true, _) => {
                 done += &format!(" x{}", RUNS[run]);
                 runs.kill(run);
-                killed[run] = true;
             }
         }
         // How many events come between: the verdict does not depend on it.
@@ -241,9 +239,6 @@ fn check(seed: u64, stays: usize) {
         let (count, lost) = runs.recorded(session, &emitted, &done);
         if run == stays && !runs.misses[run] {
             assert_eq!(count + lost, all, "{done}: {lost} were discarded");
-        }
-        if run == 0 && run == stays {
-            assert_eq!(lost, 0, "{done}");
         }
     }
     if stays == 2 {
