@@ -53,7 +53,14 @@ impl Tracer {
     /// which stands in this column of the tool's lines, if in one.
     fn printed(self, tool: &Path, cmd: &str, process: Option<usize>) -> String {
         // Some bpftraces print warnings between what the tool prints.
-        let output = self.run(tool).args(["--no-warnings", "-c", cmd]).output().unwrap();
+        let mut output = self.run(tool).args(["--no-warnings", "-c", cmd]).output().unwrap();
+        for _ in 0..10 {
+            // bpftrace ends where a process goes that it looks at.
+            if !String::from_utf8_lossy(&output.stderr).contains("filesystem error: read_symlink") {
+                break;
+            }
+            output = self.run(tool).args(["--no-warnings", "-c", cmd]).output().unwrap();
+        }
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{self:?} {}: {err}", tool.display());
         // It may stand in the middle of a line that the tracer writes in two pieces.
