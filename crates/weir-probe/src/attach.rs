@@ -25,6 +25,7 @@ mod counters;
 mod filters;
 mod gates;
 mod generate;
+mod gone;
 pub mod hand_over;
 mod install;
 mod lend;
@@ -274,7 +275,8 @@ impl Attachment {
         // What a thread had of the weir before, and text that has led there since; or what lay under this one's. Where something stays,
         // it stays mapped.
         if !report.replaced
-            && restore::has_gone(&self.target).unwrap_or(false)
+            && self.target.refresh().is_ok()
+            && gone::is_in_target(&self.target).unwrap_or(false)
             && restore::restore(&mut self.target).is_ok()
             && is_covered
         {

@@ -67,8 +67,9 @@ pub enum Error {
     #[error("{command} ended before it could be probed ({how})")]
     EndedEarly { command: String, how: String },
     #[error(
-        "process {pid} is already traced by weir: process {controller} of user {user}, for {seconds} s, with {label}; end that \
-         one (Ctrl-C, or kill -INT {controller}), or add these probes to its script"
+        "process {pid} is held by weir: process {controller} of user {user}, for {seconds} s there, with {label}, has not let it go \
+         within {} s; try again, or end that one (Ctrl-C, or kill -INT {controller})",
+        crate::limits::TURN_MAX.as_secs()
     )]
     AlreadyProbed { pid: i32, controller: u32, user: String, seconds: u64, label: String },
     #[error(

@@ -10,8 +10,7 @@
 //! snapshot                            recording: asked ─▶ has answered
 //! ```
 //!
-//! A process may be traced by one weir at a time. So the recording of a session that is changed lets its processes go, and the next, which is
-//! compiled by then, takes them over one by one, each in one stop: each of their events is in one of the two. Where the first has ended meanwhile,
+//! The recording of a session that is changed lets its processes go, and the next, which is compiled by then, takes them over one by one, each in one stop: each of their events is in one of the two. Where the first has ended meanwhile,
 //! how long nothing was recorded is reported.
 
 use std::fs;

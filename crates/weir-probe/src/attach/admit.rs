@@ -127,7 +127,8 @@ impl<'a> Ground<'a> {
             let behind = in_file.len() + JUMP_BYTES - 1;
             let whole = ground.text(address.0, behind).map(<[u8]>::to_vec);
             let whole = whole.or_else(|| ground.text(address.0, in_file.len()).map(<[u8]>::to_vec))?;
-            Some(ground.others.bare(ground.patches, address.0, &whole).starts_with(in_file))
+            let own = ground.patches.iter().map(|patch| (patch.address, &patch.old[..], &patch.new[..]));
+            Some(ground.others.bare(own, address.0, &whole).starts_with(in_file))
         };
         if !is_as_in_file(self).ok_or_else(not_mapped)? {
             let in_memory = self.text(address.0, in_file.len()).ok_or_else(not_mapped)?;

@@ -23,7 +23,7 @@ use crate::attach::admit::{Ground, add_hooks, has_stack, plan_hooks, plan_in_tar
 use crate::attach::counters;
 use crate::attach::generate::Generated;
 use crate::attach::install::refuse_returns;
-use crate::attach::others::{code_of, jump_into};
+use crate::attach::others::{code_of, code_of_others, jump_into};
 use crate::attach::patch::Jump;
 use crate::attach::request::{Outcome, Patched, SiteRequest};
 use crate::attach::state::Attachment;
@@ -63,54 +63,43 @@ impl Attachment {
         copies: &HashMap<PathBuf, u64>,
     ) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = self.put_in_once(sites, copies)?;
-        // What answers unwinders may be changed by another weir at this moment.
+        // Another weir may be changing what answers unwinders at this moment.
         for _ in 0..PLACE_TRIES {
             let is_unknown = |outcome: &Outcome| matches!(outcome, Err(Refusal::UnwinderUnknown { .. }));
             if self.hooks > 0 || !outcomes.iter().any(is_unknown) || self.is_alone()? {
                 break;
             }
             thread::sleep(PLACE_PAUSE);
-            let indices: Vec<usize> =
-                outcomes.iter().enumerate().filter(|(_, o)| is_unknown(o)).map(|(index, _)| index).collect();
-            let again: Vec<SiteRequest> = indices.iter().map(|&index| sites[index].clone()).collect();
-            for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again, copies)?) {
-                outcomes[index] = outcome;
-            }
+            let unknown =
+                sites.iter().zip(&outcomes).enumerate().filter(|(_, (_, outcome))| is_unknown(outcome));
+            let again = unknown.map(|(index, (site, _))| (index, site.clone())).collect();
+            self.put_in_again(again, copies, &mut outcomes)?;
         }
-        let (mut indices, mut again) = (Vec::new(), Vec::new());
-        for (index, (site, outcome)) in sites.iter().zip(&outcomes).enumerate() {
-            match outcome {
-                Err(refusal) if refusal.is_of_return() && site.wants_entry() => {
-                    indices.push(index);
-                    again.push(SiteRequest { returns: Some(Err(refusal.clone())), ..site.clone() });
-                }
-                _ => {}
-            }
-        }
-        if !again.is_empty() {
-            for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again, copies)?) {
-                outcomes[index] = outcome;
-            }
-        }
+        let without_return =
+            sites.iter().zip(&outcomes).enumerate().filter_map(|(index, (site, outcome))| {
+                let refusal = outcome.as_ref().err().filter(|refusal| refusal.is_of_return())?;
+                let site = SiteRequest { returns: Some(Err(refusal.clone())), ..site.clone() };
+                site.wants_entry().then_some((index, site))
+            });
+        self.put_in_again(without_return.collect(), copies, &mut outcomes)?;
         // What stands there may be another list between the look and the write, or another weir's jump.
         for tries in 0..PLACE_TRIES {
             let differs = |outcome: &Outcome| matches!(outcome, Err(Refusal::TextDiffers { .. }));
             let is_alone = !outcomes.iter().any(differs) || self.is_alone()?;
-            let changed = sites.iter().zip(&outcomes).enumerate().filter(|(_, (site, outcome))| {
-                let may_change = site.called.is_some() || !is_alone;
-                may_change && differs(outcome)
-            });
-            let indices: Vec<usize> = changed.map(|(index, _)| index).collect();
-            if indices.is_empty() {
+            let changed = sites
+                .iter()
+                .zip(&outcomes)
+                .enumerate()
+                .filter(|(_, (site, outcome))| differs(outcome) && (site.called.is_some() || !is_alone));
+            let again: Vec<(usize, SiteRequest)> =
+                changed.map(|(index, (site, _))| (index, site.clone())).collect();
+            if again.is_empty() {
                 break;
             }
             if tries > 0 && !self.target.stays_held {
                 thread::sleep(PLACE_PAUSE);
             }
-            let again: Vec<SiteRequest> = indices.iter().map(|&index| sites[index].clone()).collect();
-            for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again, copies)?) {
-                outcomes[index] = outcome;
-            }
+            self.put_in_again(again, copies, &mut outcomes)?;
         }
         if let Some(stopped) = self.target.held.take() {
             self.target.resume(stopped);
@@ -119,9 +108,26 @@ impl Attachment {
         Ok(outcomes)
     }
 
+    /// Puts in these sites, each of which has that index in `outcomes`.
+    fn put_in_again(
+        &mut self,
+        again: Vec<(usize, SiteRequest)>,
+        copies: &HashMap<PathBuf, u64>,
+        outcomes: &mut [Outcome],
+    ) -> Result<(), Error> {
+        if again.is_empty() {
+            return Ok(());
+        }
+        let (indices, again): (Vec<usize>, Vec<SiteRequest>) = again.into_iter().unzip();
+        for (index, outcome) in indices.into_iter().zip(self.put_in_once(&again, copies)?) {
+            outcomes[index] = outcome;
+        }
+        Ok(())
+    }
+
     /// No other weir has code in the process, now or when it was looked at last. One that is held is nobody else's.
     fn is_alone(&mut self) -> Result<bool, Error> {
-        let is_alone = |target: &Target| code_of(target, |maker| maker != target.maker).is_empty();
+        let is_alone = |target: &Target| code_of_others(target).is_empty();
         if self.target.stays_held || !is_alone(&self.target) {
             return Ok(self.target.stays_held);
         }

@@ -35,7 +35,7 @@ use crate::attach::gates;
 use crate::attach::generate::Generated;
 use crate::attach::install::Written;
 use crate::attach::lists;
-use crate::attach::others::{code_of, jump_into};
+use crate::attach::others::{code_of_others, jump_into};
 use crate::attach::patch::{self, Turn};
 use crate::attach::request::{Outcome, Patched, SiteRequest};
 use crate::attach::state::{Attachment, Consumers, Mode, Numbers, Standing};
@@ -424,7 +424,7 @@ impl Attachment {
         self.open_gates(&generated, |site| sites[ats[site]].mode == Mode::Armed)?;
         let patches: HashMap<u64, usize> =
             self.undo.patches.iter().map(|patch| patch.address).zip(0..).collect();
-        let others = code_of(&self.target, |maker| maker != self.target.maker);
+        let others = code_of_others(&self.target);
         let mut turns: Vec<(usize, u64, Turn)> = Vec::new();
         let mut gates: HashMap<usize, u64> = HashMap::new();
         for entry in generated.entries().filter(|entry| outcomes[entry.site].is_ok()) {

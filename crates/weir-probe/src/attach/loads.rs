@@ -346,8 +346,10 @@ impl Attachment {
             return;
         }
         let (others, holes) = (Others::of(&self.target), self.holes());
-        let is_old =
-            |patch: &&Patch| others.has_lost(&self.target.memory, holes.get(&patch.address).unwrap_or(patch));
+        let is_old = |patch: &&Patch| {
+            let patch = holes.get(&patch.address).unwrap_or(patch);
+            others.has_lost(&self.target.memory, patch.address, &patch.new, patch.bare())
+        };
         let of_copies = |patch: &&Patch| {
             patch.leads_from.is_none()
                 && !patch.is_called
@@ -446,7 +448,7 @@ impl Attachment {
         let others = Others::of(&self.target);
         let are_old = patches.all(|patch| {
             is_any = true;
-            others.has_lost(&self.target.memory, patch)
+            others.has_lost(&self.target.memory, patch.address, &patch.new, patch.bare())
         });
         is_any && are_old
     }

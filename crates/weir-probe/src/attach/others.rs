@@ -7,9 +7,9 @@
 //! function:  jmp ──▶ the last one's trampoline ── displaced: jmp ──▶ the first one's ── displaced: what the file has
 //! ```
 //!
-//! The last one takes its jump back as any other: the one that it found comes to stand there again. Where the first is to go before it,
-//! its gates are shut, and its code stays as the way to the function until nothing leads there any more: whoever goes last takes
-//! it out ([`restore`](crate::restore)).
+//! The last one takes its jump back as any other, and the jump that it found stands there again. Where the first leaves before it,
+//! its gates are shut, and its code stays as the way to the function until nothing leads there any more. The last weir to leave
+//! takes it out ([`restore`](crate::restore)).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,12 +17,10 @@ use std::ops::Range;
 use weir_plan::Refusal;
 use weir_plan::limits::CALLED_BYTES;
 use weir_plan::window::{Shape, Window, reach};
-use weir_rt::limits::JOURNAL_CAPACITY_MAX;
 use weir_rt::segment::{JournalEntry, JournalState};
 use weir_symbols::maps::Mapping;
 
 use crate::attach::lists;
-use crate::attach::undo::Patch;
 use crate::limits::{CODE_BYTES_MAX, JUMP_BYTES, LAYERS_MAX, SHORT_JUMP_BYTES, WINDOW_BYTES_MAX};
 use crate::process::mapped::{Maker, is_records, islands};
 use crate::process::memory::Memory;
@@ -49,46 +47,49 @@ struct Written {
 
 impl Others {
     pub(crate) fn of(target: &Target) -> Others {
-        let code = code_of(target, |maker| maker.is_none() || maker != target.maker);
-        let mut others = Others { code, ..Others::default() };
+        let mut others = Others { code: code_of_others(target), ..Others::default() };
         if others.code.is_empty() {
             return others;
         }
         let segments = scan::segments(target.pid, &target.mappings).unwrap_or_default();
-        // What more there is than weirs write is the target's: of that nothing is believed.
-        let mut left = JOURNAL_CAPACITY_MAX as usize;
-        for segment in segments.iter().filter(|segment| segment.maker() != target.maker) {
+        let theirs: Vec<&Segment> =
+            segments.iter().filter(|segment| segment.maker() != target.maker).collect();
+        let journals = scan::journals(target.pid, theirs.iter().copied()).unwrap_or_default();
+        for segment in theirs {
             let has_records =
                 |mapping: &Mapping| is_records(mapping) && Maker::of_mapping(mapping) == segment.maker();
             others.replace_returns |=
                 segment.stays(target.pid, None) && target.mappings.iter().any(has_records);
-            let journal = if left > 0 { segment.journal(target.pid).unwrap_or_default() } else { Vec::new() };
-            left = left.saturating_sub(journal.len());
-            for entry in journal {
-                // What is undone may stand yet, where a thread is to pass there: the text says.
-                if !entry.is_counter && entry.old != entry.new {
-                    let written = Written { old: entry.old, new: entry.new };
-                    others.written.entry(entry.address).or_default().push(written);
-                }
-            }
+        }
+        // What is undone may stand yet, where a thread is to pass there: the text says.
+        let texts =
+            journals.into_iter().flatten().filter(|entry| !entry.is_counter && entry.old != entry.new);
+        for entry in texts {
+            let written = Written { old: entry.old, new: entry.new };
+            others.written.entry(entry.address).or_default().push(written);
         }
         others
     }
 
-    /// `text` of `address` as the file has it: without what they have written there, and without `own` patches.
-    pub(crate) fn bare(&self, own: &[Patch], address: u64, text: &[u8]) -> Vec<u8> {
+    /// `text` of `address` as the file has it: without what they have written there, and without what is `own`: where, what was there, and
+    /// what is.
+    pub(crate) fn bare<'a>(
+        &'a self,
+        own: impl Iterator<Item = (u64, &'a [u8], &'a [u8])> + Clone,
+        address: u64,
+        text: &[u8],
+    ) -> Vec<u8> {
         let mut text = text.to_vec();
         let end = address.saturating_add(text.len() as u64);
         // Each layer once: the one above first.
         for _ in 0..LAYERS_MAX {
-            let own = own.iter().map(|patch| (patch.address, &patch.old, &patch.new));
             let others = self.written.range(address..end);
-            let others = others.flat_map(|(at, all)| all.iter().map(|w| (*at, &w.old, &w.new)));
+            let others = others.flat_map(|(at, all)| all.iter().map(|w| (*at, &w.old[..], &w.new[..])));
             let mut is_changed = false;
-            for (at, old, new) in own.chain(others).filter(|(_, old, new)| old != new) {
+            for (at, old, new) in own.clone().chain(others).filter(|(_, old, new)| old != new) {
                 let at = at.checked_sub(address).and_then(|at| usize::try_from(at).ok());
                 let there = at.and_then(|at| text.get_mut(at..at.checked_add(new.len())?));
-                if let Some(there) = there.filter(|there| **there == **new) {
+                if let Some(there) = there.filter(|there| **there == *new) {
                     there.copy_from_slice(old);
                     is_changed = true;
                 }
@@ -100,20 +101,20 @@ impl Others {
         text
     }
 
-    /// What was written at a place does not stand there, nor under theirs: that text has come anew, or was put back.
-    pub(crate) fn has_lost(&self, memory: &Memory, patch: &Patch) -> bool {
-        let mut now = vec![0; patch.new.len()];
-        if memory.read(patch.address, &mut now).is_err() {
+    /// What was written at a place, where the file has what is `bare`, does not stand there, nor under theirs: that text has come anew, or was put back.
+    pub(crate) fn has_lost(&self, memory: &Memory, address: u64, new: &[u8], bare: &[u8]) -> bool {
+        let mut now = vec![0; new.len()];
+        if memory.read(address, &mut now).is_err() {
             return false;
         }
         for _ in 0..LAYERS_MAX {
-            if now == patch.new {
+            if now == new {
                 return false;
             }
-            if now == patch.bare() {
+            if now == bare {
                 return true;
             }
-            let mut theirs = self.written.get(&patch.address).into_iter().flatten();
+            let mut theirs = self.written.get(&address).into_iter().flatten();
             // Of whatever else stands there nothing is known.
             let Some(over) = theirs.find(|written| written.new == now && written.old != now) else {
                 return false;
@@ -172,7 +173,8 @@ impl Others {
             let longest = longest.max()?;
             let mut code = vec![0; WINDOW_BYTES_MAX];
             let read = memory.read_some(at, &mut code).unwrap_or(0);
-            let bytes = reach(&self.bare(&[], at, &code[..read]), longest).min(WINDOW_BYTES_MAX) as u64;
+            let bytes = reach(&self.bare(std::iter::empty(), at, &code[..read]), longest)
+                .min(WINDOW_BYTES_MAX) as u64;
             needed.iter().any(|needed| (at..at + bytes).contains(needed)).then_some(at)
         })
     }
@@ -186,23 +188,23 @@ impl Others {
         jump_into(memory, address, &self.code)
     }
 
-    /// No instruction begins at `address` any more: it lies behind the first byte of a jump into their code, or of one to a hole with such a jump.
-    pub(crate) fn has_torn(&self, memory: &Memory, address: u64) -> bool {
-        let is_near = |at: u64| self.jump(memory, at).is_some();
-        let is_short = |at: u64| {
-            let mut now = [0; SHORT_JUMP_BYTES];
-            let is_one = memory.read(at, &mut now).is_ok() && now[0] == 0xeb;
-            is_one && is_near((at + SHORT_JUMP_BYTES as u64).wrapping_add_signed(i64::from(now[1] as i8)))
-        };
-        !self.code.is_empty()
-            && ((1..JUMP_BYTES as u64).any(|before| is_near(address.wrapping_sub(before)))
-                || is_short(address.wrapping_sub(1)))
-    }
-
     fn stands(&self, memory: &Memory, address: u64, wanted: &[u8]) -> bool {
         let mut now = vec![0; wanted.len()];
         memory.read(address, &mut now).is_ok() && now == wanted
     }
+}
+
+/// No instruction begins at `address` any more: it lies behind the first byte of a jump into this `code`, or of one to a hole with such a
+/// jump.
+pub(crate) fn is_torn(memory: &Memory, code: &[Range<u64>], address: u64) -> bool {
+    let is_near = |at: u64| jump_into(memory, at, code).is_some();
+    let is_short = |at: u64| {
+        let mut now = [0; SHORT_JUMP_BYTES];
+        let is_one = memory.read(at, &mut now).is_ok() && now[0] == 0xeb;
+        is_one && is_near((at + SHORT_JUMP_BYTES as u64).wrapping_add_signed(i64::from(now[1] as i8)))
+    };
+    let is_behind = || (1..JUMP_BYTES as u64).any(|before| is_near(address.wrapping_sub(before)));
+    !code.is_empty() && (is_behind() || is_short(address.wrapping_sub(1)))
 }
 
 /// What this entry has displaced leads into this `code`.
@@ -222,14 +224,15 @@ pub(crate) fn has_displaced(memory: &Memory, entry: &JournalEntry, code: &[Range
     is_whole && destination(entry.address, &jump).is_some_and(is_in)
 }
 
-/// A weir whose segment is none of `segments` has displaced what leads into this `code`, or is about to.
+/// A weir whose segment is none of `segments` has displaced what leads into this `code`, or is about to. Also where that cannot be read.
 pub(crate) fn is_displaced(target: &Target, segments: &[Range<u64>], code: &[Range<u64>]) -> bool {
-    let all = scan::segments(target.pid, &target.mappings).unwrap_or_default();
-    let is_its = |segment: &&Segment| segments.iter().any(|own| own.contains(&segment.mapping.start.0));
-    let others = all.iter().filter(|segment| !is_its(segment));
-    others
-        .flat_map(|segment| segment.journal(target.pid).unwrap_or_default())
-        .any(|entry| entry.state != JournalState::Undone && has_displaced(&target.memory, &entry, code))
+    let Ok(all) = scan::segments(target.pid, &target.mappings) else { return true };
+    let is_others = |segment: &&Segment| !segments.iter().any(|own| own.contains(&segment.mapping.start.0));
+    let journals = scan::journals(target.pid, all.iter().filter(is_others));
+    let leads_there = |entry: &JournalEntry| {
+        entry.state != JournalState::Undone && has_displaced(&target.memory, entry, code)
+    };
+    journals.map_or(true, |journals| journals.iter().flatten().any(leads_there))
 }
 
 /// Code of weirs, but for that at `code`, from which a thread may go on to that: a jump leads there, or a list has something of it.
@@ -250,6 +253,11 @@ pub(crate) fn leading_into(target: &Target, code: &[Range<u64>]) -> Vec<Range<u6
         jumps.any(is_jump) || words.into_iter().any(is_in)
     });
     others
+}
+
+/// Where the code of other weirs than the target's own is.
+pub(crate) fn code_of_others(target: &Target) -> Vec<Range<u64>> {
+    code_of(target, |maker| maker.is_none() || maker != target.maker)
 }
 
 /// Where the code is of those weirs in a process that are `wanted`, by whose it is.

@@ -7,7 +7,7 @@
 //! semaphores of static probes, and which jumps were hooks of weir's own, which are not told as functions; that of another version is
 //! not asked: its semaphores stay raised, and the report says so.
 //!
-//! Beside it there may be weirs that run: what is theirs stays, and what lies under theirs ([`crate::attach::others`]). A jump of one
+//! Beside it there may be weirs that run: what is theirs stays, and what lies under theirs ([`crate::attach::gone`]). A jump of one
 //! that is gone gives way to that of another under it.
 
 use std::collections::{HashMap, HashSet};
@@ -19,28 +19,25 @@ use std::path::Path;
 
 use weir_plan::limits::CALLED_BYTES;
 use weir_plan::window::Write;
-use weir_rt::abi::header;
 use weir_rt::foreign::Corrupt;
-use weir_rt::segment::{Announcements, JournalEntry, JournalState, Reads};
+use weir_rt::segment::{JournalEntry, JournalState};
 use weir_symbols::maps::Mapping;
 use weir_symbols::regular;
 use weir_trampoline::called::{self, Led};
 use weir_trampoline::unwind::hook;
 
 use crate::attach::counters;
-use crate::attach::gates;
+use crate::attach::gone::{self, Claimed, Found, alone};
 use crate::attach::lists;
-use crate::attach::others::{code_of, destination, has_displaced};
-use crate::attach::undo::{Patch, Places, Report, Undo, hold};
+use crate::attach::others::{code_of, destination};
+use crate::attach::undo::{Patch, Places, Report, Undo};
 use crate::limits::{
     HOLE_REACH, JUMP_BYTES, JUMP_REACH, JUMPS_MAX, LAYERS_MAX, SHORT_JUMP_BYTES, TEXT_BYTES_MAX,
 };
-use crate::process::mapped::{Island, Maker, is_weirs, islands};
-use crate::process::memory::Memory;
-use crate::process::scan::Segment;
+use crate::process::mapped::{Island, is_weirs};
+use crate::process::scan;
 use crate::process::sys;
 use crate::process::target::{self, Target};
-use crate::process::{scan, vm_sharing};
 use crate::refusal::Error;
 
 /// Restores process `pid`: `weir detach -p PID`. Never a weir, whatever its targets have written into the segments that
@@ -58,40 +55,19 @@ pub fn detach(pid: i32) -> Result<Report, Error> {
 /// Whether a weir that is gone has left something in process `pid`, beside what others have there.
 pub fn is_left(pid: i32) -> Result<bool, Error> {
     let mappings = target::read_mappings(pid)?;
-    Ok(scan::has_probes(pid, &mappings)? && has_gone_in(pid, &mappings, None)?)
-}
-
-/// Whether a weir that is gone, or is to be undone, has left something in the target.
-pub(crate) fn has_gone(target: &Target) -> Result<bool, Error> {
-    let has_any = scan::has_probes(target.pid, &target.mappings)?;
-    Ok(has_any && has_gone_in(target.pid, &target.mappings, target.taken_from)?)
-}
-
-fn has_gone_in(pid: i32, mappings: &[Mapping], undone: Option<u32>) -> Result<bool, Error> {
-    let segments = scan::segments(pid, mappings)?;
-    let staying = segments.iter().filter(|segment| segment.stays(pid, undone));
-    let staying: Vec<Option<Maker>> = staying.map(Segment::maker).collect();
-    let is_gone = |maker: Option<Maker>| !staying.contains(&maker);
-    Ok(staying.len() < segments.len() || islands(mappings).iter().any(|island| is_gone(island.maker)))
+    Ok(scan::has_probes(pid, &mappings)? && gone::is_in(pid, &mappings, None)?)
 }
 
 /// Takes out what weirs that are gone have put into the target, but for what lies under the probes of others.
 pub(crate) fn restore(target: &mut Target) -> Result<Report, Error> {
     target.refresh()?;
-    let claimed = claim(target)?;
+    let claimed = gone::claim(target)?;
     let report = restore_claimed(target, &claimed);
-    // Whoever comes next may take out what is left.
-    if !claimed.is_empty() && target.refresh().is_ok() {
-        let left =
-            target.mappings.iter().filter(|mapping| claimed.contains(&(mapping.start.0, mapping.inode)));
-        for mapping in left {
-            let _ = target.memory.write(mapping.start.0 + header::CONTROLLER_START as u64, &[0; 8]);
-        }
-    }
+    gone::release(target, &claimed);
     report
 }
 
-fn restore_claimed(target: &mut Target, claimed: &HashSet<(u64, u64)>) -> Result<Report, Error> {
+fn restore_claimed(target: &mut Target, claimed: &Claimed) -> Result<Report, Error> {
     target.refresh()?;
     let segments = scan::segments(target.pid, &target.mappings)?;
     alone(target.pid, &segments)?;
@@ -106,7 +82,7 @@ fn restore_claimed(target: &mut Target, claimed: &HashSet<(u64, u64)>) -> Result
     });
     let mut maps = found.lent_maps(target)?;
     maps.extend(found.going.iter().map(|weir| weir.range()));
-    let codes = codes(target);
+    let codes = Ranges::of(code_of(target, |_| true).into_iter());
     let going: Vec<Island> = found.islands(target);
     let code: Vec<Range<u64>> = going.iter().map(|island| island.code.clone()).collect();
     let islands = going.into_iter().map(|island| island.range(&target.memory)).collect();
@@ -165,131 +141,6 @@ fn restore_claimed(target: &mut Target, claimed: &HashSet<(u64, u64)>) -> Result
     undo.run(target).map(|report| Report { other_version, kept, ..report })
 }
 
-/// A weir's segment in the target, and what its journal says.
-struct Weir<'a> {
-    segment: &'a Segment<'a>,
-    journal: Vec<JournalEntry>,
-}
-
-impl Weir<'_> {
-    fn range(&self) -> Range<u64> {
-        self.segment.mapping.start.0..self.segment.mapping.end.0
-    }
-
-    fn maps_address(&self) -> Option<u64> {
-        self.segment.header.as_ref().ok().map(|header| header.place.maps_address)
-    }
-
-    /// It has displaced what leads into this code. Of one that is gone all entries count: a thread may stand in what was generated for
-    /// one that is undone, and go on there.
-    fn lies_over(&self, memory: &Memory, code: &[Range<u64>], is_gone: bool) -> bool {
-        let stands =
-            |entry: &&JournalEntry| !entry.is_counter && (is_gone || entry.state != JournalState::Undone);
-        self.journal.iter().filter(stands).any(|entry| has_displaced(memory, entry, code))
-    }
-}
-
-/// What weirs there are in a process.
-struct Found<'a> {
-    /// To be taken out.
-    going: Vec<Weir<'a>>,
-    /// Those that run, and those that are gone and lie under these.
-    staying: Vec<Weir<'a>>,
-    kept: Vec<Weir<'a>>,
-}
-
-impl<'a> Found<'a> {
-    fn of(
-        target: &Target,
-        segments: &'a [Segment<'a>],
-        claimed: &HashSet<(u64, u64)>,
-    ) -> Result<Found<'a>, Error> {
-        let mut left = weir_rt::limits::JOURNAL_CAPACITY_MAX as usize;
-        let (mut going, mut staying) = (Vec::new(), Vec::new());
-        for segment in segments {
-            // What more there is than any weir writes is the target's: of that nothing is believed.
-            let journal = if left > 0 { segment.journal(target.pid)? } else { Vec::new() };
-            left = left.saturating_sub(journal.len());
-            let weir = Weir { segment, journal };
-            let is_claimed = claimed.contains(&(segment.mapping.start.0, segment.mapping.inode));
-            match !is_claimed && segment.stays(target.pid, target.taken_from) {
-                true => staying.push(weir),
-                false => going.push(weir),
-            }
-        }
-        let mut kept = Vec::new();
-        loop {
-            let lies_under = |weir: &Weir| {
-                let Some(maker) = weir.segment.maker() else { return false };
-                let code = code_of(target, |other| other == Some(maker));
-                let memory = &target.memory;
-                staying.iter().any(|other: &Weir| other.lies_over(memory, &code, false))
-                    || kept.iter().any(|other: &Weir| other.lies_over(memory, &code, true))
-            };
-            let Some(under) = going.iter().position(lies_under) else { break };
-            kept.push(going.remove(under));
-        }
-        Ok(Found { going, staying, kept })
-    }
-
-    fn stays(&self, maker: Option<Maker>) -> bool {
-        let mut all = self.staying.iter().chain(&self.kept);
-        maker.is_some() && all.any(|weir| weir.segment.maker() == maker)
-    }
-
-    /// Those that are to go.
-    fn islands(&self, target: &Target) -> Vec<Island> {
-        islands(&target.mappings).into_iter().filter(|island| !self.stays(island.maker)).collect()
-    }
-
-    /// The maps of sessions that no weir uses there which stays.
-    fn lent_maps(&self, target: &Target) -> Result<Vec<Range<u64>>, Error> {
-        let used: Vec<u64> = self.staying.iter().chain(&self.kept).filter_map(Weir::maps_address).collect();
-        let mut maps = scan::lent_maps(target.pid, &target.mappings)?;
-        // One that is attaching has not said yet which are its own.
-        let is_coming = used.contains(&0);
-        let named: Vec<u64> = self.going.iter().filter_map(Weir::maps_address).collect();
-        maps.retain(|range| !used.contains(&range.start) && (!is_coming || named.contains(&range.start)));
-        Ok(maps)
-    }
-
-    /// Of weirs that run and wait for this process, a forked child, whose probes it is about to lose: where they count those that they come
-    /// too late for.
-    fn followers(&self, target: &Target) -> Vec<u64> {
-        let own = std::process::id();
-        let followed = self.going.iter().filter_map(|weir| {
-            let (header, owner) = (weir.segment.header.as_ref().ok()?, weir.segment.owner()?);
-            let is_inherited = owner.target_pid as i32 != target.pid;
-            let is_others = ![Some(own), target.taken_from].contains(&Some(owner.controller_pid));
-            let waits = is_inherited && is_others && header.children_wait && weir.segment.lives();
-            waits.then(|| header.place.maps_address.wrapping_add(Announcements::LATE_OFFSET))
-        });
-        followed.collect()
-    }
-
-    /// The programs of those that are gone and stay do not run any more, whoever holds their lease.
-    fn shut_kept(&self, target: &Target) {
-        for island in islands(&target.mappings) {
-            let mut kept = self.kept.iter().map(|weir| weir.segment.maker());
-            if island.maker.is_some() && kept.any(|maker| maker == island.maker) {
-                // Fails only where it is gone.
-                let _ = island.gates(&target.memory).map(|gates| gates::shut(&target.memory, gates));
-            }
-        }
-        // One that is taken over holds its lease yet, by which a hit runs that finds its gate shut and is metered.
-        for weir in &self.kept {
-            let controller = weir.segment.owner().map(|owner| owner.controller_pid);
-            let Ok(header) = weir.segment.header.as_ref() else { continue };
-            if target.taken_from.is_some() && controller == target.taken_from {
-                let (meters, closed) = header.meters();
-                for at in meters {
-                    let _ = target.memory.write(weir.segment.mapping.start.0 + at, &closed.to_le_bytes());
-                }
-            }
-        }
-    }
-}
-
 /// Places that lead to lists of those who are called in this `code`. The islands say which, and what was there before: of data neither
 /// the file nor, in a forked child, its parent's journal does.
 fn lists(target: &Target, code: &[Range<u64>]) -> Vec<Patch> {
@@ -331,67 +182,6 @@ fn lists(target: &Target, code: &[Range<u64>]) -> Vec<Patch> {
 /// Where jumps stand that weir needs itself, as far as the journals say.
 fn own_hooks(journals: &[Vec<JournalEntry>]) -> HashSet<u64> {
     journals.iter().flatten().filter(|entry| entry.is_own).map(|entry| entry.address).collect()
-}
-
-/// Makes the segments of weirs that are gone this one's own, in one stop, so that nobody else takes them out at the same time; where they are, and of
-/// which files. What watches over memory there is about to go: no load begins any more, and none is under way.
-fn claim(target: &mut Target) -> Result<HashSet<(u64, u64)>, Error> {
-    let mut claimed = HashSet::new();
-    if !has_own_gone(target)? {
-        return Ok(claimed);
-    }
-    let stopped = hold(target)?;
-    // A fork child has its parent's, which is not about it, and is the parent's memory too.
-    for segment in scan::segments(target.pid, &target.mappings)?.iter().filter(|its| is_of(its, target.pid)) {
-        if segment.stays(target.pid, target.taken_from) {
-            continue;
-        }
-        let start = segment.mapping.start.0;
-        let closed = if target.taken_from.is_some() { Reads::TAKEN_OVER } else { Reads::CLOSED };
-        // Fails only where it is gone.
-        let _ = target.memory.write(start + Reads::STATE_OFFSET, &closed.to_le_bytes());
-        let controller = segment.owner().map(|owner| owner.controller_pid);
-        if target.taken_from.is_none() || controller != target.taken_from {
-            let (pid, begun) = (std::process::id(), scan::own_start());
-            let _ = target.memory.write(start + header::CONTROLLER_PID as u64, &pid.to_le_bytes());
-            let _ = target.memory.write(start + header::CONTROLLER_START as u64, &begun.to_le_bytes());
-            claimed.insert((start, segment.mapping.inode));
-        }
-    }
-    target.resume_between(stopped);
-    Ok(claimed)
-}
-
-/// Whether there are such segments of the target itself. An error where a weir runs of which nothing is known.
-fn has_own_gone(target: &Target) -> Result<bool, Error> {
-    let segments = scan::segments(target.pid, &target.mappings)?;
-    alone(target.pid, &segments)?;
-    for segment in segments.iter().filter(|segment| segment.stays(target.pid, target.taken_from)) {
-        if let (Some(owner), Err(Corrupt::Version { version, .. })) = (segment.owner(), &segment.header) {
-            let (pid, controller) = (target.pid, owner.controller_pid);
-            return Err(Error::OtherVersion { pid, controller, version: *version });
-        }
-    }
-    let own = segments.iter().filter(|segment| is_of(segment, target.pid));
-    Ok(own.into_iter().any(|segment| !segment.stays(target.pid, target.taken_from)))
-}
-
-/// A segment of this version, of process `pid` itself.
-fn is_of(segment: &Segment, pid: i32) -> bool {
-    segment.header.as_ref().is_ok_and(|header| header.identity.target_pid as i32 == pid)
-}
-
-/// Refuses a process that runs in the memory of one that is traced: what is undone here is undone there.
-fn alone(pid: i32, segments: &[Segment]) -> Result<(), Error> {
-    let others = segments.iter().filter_map(|segment| Some(segment.owner()?.target_pid as i32));
-    let lives = |other: i32| sys::stat(&format!("/proc/{other}/stat")).is_ok();
-    // Where the kernel does not say, it may be so.
-    let shares =
-        |other: &i32| *other != pid && lives(*other) && vm_sharing::share_memory(pid, *other) != Some(false);
-    match others.into_iter().find(shares) {
-        Some(other) => Err(Error::SharesMemory { pid, other }),
-        None => Ok(()),
-    }
 }
 
 /// Text of a file within reach of an island.
@@ -454,13 +244,15 @@ impl Scan<'_> {
             let left = self.bytes.checked_sub(length as u64);
             self.bytes = left.ok_or_else(|| too_much("more text than is searched"))?;
             for offset in memchr::memchr_iter(0xe9, &piece[..length]) {
-                let Some(&[_, a, b, c, d]) = piece[..length].get(offset..offset + JUMP_BYTES) else { break };
+                let Some(jump) = piece[..length].get(offset..).and_then(|rest| rest.first_chunk()) else {
+                    break;
+                };
                 let address = at + offset as u64;
-                if islands.contains(target_of(address, [a, b, c, d])) {
+                if destination(address, jump).is_some_and(|to| islands.contains(to)) {
                     let left = self.jumps.checked_sub(1);
                     self.jumps =
                         left.ok_or_else(|| too_much("more jumps into weir's code than weir makes"))?;
-                    found.push((address, [0xe9, a, b, c, d]));
+                    found.push((address, *jump));
                 }
             }
             if length < JUMP_BYTES {
@@ -511,21 +303,9 @@ impl<'a> Journaled<'a> {
     }
 }
 
-/// Where the jump at `address` with this displacement leads to.
-fn target_of(address: u64, displacement: [u8; 4]) -> u64 {
-    let next = address.wrapping_add(JUMP_BYTES as u64);
-    next.wrapping_add_signed(i64::from(i32::from_le_bytes(displacement)))
-}
-
-/// Where code of weirs' is mapped.
-fn codes(target: &Target) -> Ranges {
-    Ranges::of(islands(&target.mappings).into_iter().map(|island| island.code))
-}
-
 fn is_hook_in(codes: &Ranges, target: &Target, address: u64, jump: &[u8; JUMP_BYTES]) -> bool {
-    let &[0xe9, a, b, c, d] = jump else { return false };
-    let to = target_of(address, [a, b, c, d]);
-    codes.contains(to) && target.memory.read_u64(to.wrapping_sub(8)).is_ok_and(|word| word == hook::MARK)
+    let to = destination(address, jump).filter(|to| codes.contains(*to));
+    to.is_some_and(|to| target.memory.read_u64(to.wrapping_sub(8)).is_ok_and(|word| word == hook::MARK))
 }
 
 /// The short jump of weir's that leads to the jump in the hole at `hole`, if it is one.

@@ -15,6 +15,7 @@ use weir_rt::segment::{Identity, Place as SegmentPlace, Segment, SegmentLayout};
 use weir_trampoline::island::{Place, Stubs};
 
 use crate::attach::generate::Generated;
+use crate::attach::gone;
 use crate::attach::lend::{allocate, lend};
 use crate::attach::request::TakenOver;
 use crate::attach::restore;
@@ -50,7 +51,7 @@ pub(crate) fn share_segments(
         false => scan::all_in(target.pid)?,
     };
     check_versions(&found)?;
-    if restore::has_gone(target)? {
+    if gone::is_in_target(target)? {
         let restored = restore::restore(target)?.restored;
         is_changed = true;
         // A fork child has its parent's segment, but runs unprobed.

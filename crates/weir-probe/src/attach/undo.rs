@@ -30,7 +30,9 @@ use weir_trampoline::replace::Table;
 use crate::attach::counters::{self, Counter};
 use crate::attach::gates;
 use crate::attach::lists;
-use crate::attach::others::{Others, code_of, is_displaced, jump_into, leading_into};
+use crate::attach::others::{
+    code_of, code_of_others, is_displaced, is_torn as is_torn_by, jump_into, leading_into,
+};
 use crate::attach::patch::{self, Text};
 use crate::attach::pending::Pending;
 use crate::limits::{LEAVING_ALONE, LEAVING_MAX, RETRIES_MAX, SLICE_WRITING_MAX, STOP_MAX, UNDO_STOPS_MAX};
@@ -495,7 +497,7 @@ impl Undo {
     ) -> Result<(), Error> {
         let holes = self.patches.iter().filter_map(|patch| Some((patch.address, patch.leads_from?)));
         let holes: HashMap<u64, u64> = holes.collect();
-        let others = Others::of(target);
+        let others = code_of_others(target);
         let is_covered = |patch: &Patch| {
             report.covered.contains(&patch.address)
                 || patch.leads_from.is_some_and(|at| report.covered.contains(&at))
@@ -506,7 +508,7 @@ impl Undo {
             let mut registers = stopped.registers(tid)?;
             let in_hole = || holes.get(&registers.instruction_pointer()).copied();
             let original = self.places.get(registers.instruction_pointer()).or_else(in_hole);
-            let original = original.filter(|&original| !others.has_torn(&target.memory, original));
+            let original = original.filter(|&original| !is_torn_by(&target.memory, &others, original));
             if let Some(original) = original.filter(|&original| !is_torn(original)) {
                 registers = registers.with_instruction_pointer(original);
                 stopped.set_registers(tid, registers)?;
@@ -557,12 +559,12 @@ impl Undo {
         let leading = leading_into(target, &self.islands);
         let in_code = |address: u64| code.iter().chain(&leading).any(|code| code.contains(&address));
         let is_above = |address: u64| leading.iter().any(|code| code.contains(&address));
-        let others = Others::of(target);
+        let others = code_of_others(target);
         let stacks = target.stacks();
         for tid in stopped.threads() {
             let registers = stopped.registers(tid)?;
             let original = self.places.get(registers.instruction_pointer());
-            let original = original.filter(|&original| !others.has_torn(&target.memory, original));
+            let original = original.filter(|&original| !is_torn_by(&target.memory, &others, original));
             let stays = inside(registers.instruction_pointer()) && original.is_none();
             // An unwinder may hold the address of a description in a register.
             let is_above = is_above(registers.instruction_pointer());

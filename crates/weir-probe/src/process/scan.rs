@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use weir_rt::foreign::{self, Corrupt, ForeignHeader, Owner};
+use weir_rt::limits::JOURNAL_CAPACITY_MAX;
 use weir_rt::segment::{Identity, JournalEntry, JournalState, SegmentKind, StatsPage};
 use weir_symbols::maps::{self, Mapping};
 use weir_symbols::procfs;
@@ -204,7 +205,7 @@ pub fn probed(pid: i32) -> Result<Option<Probed>, Error> {
     all_in(pid).map(|all| all.into_iter().next())
 }
 
-/// What each weir that traces process `pid` has put into it; where none does, what tells most of those that did.
+/// What each weir that traces process `pid` has put into it; where none does, the segment of those that did which says most.
 pub fn all_in(pid: i32) -> Result<Vec<Probed>, Error> {
     settled(pid, of, Result::is_err)
 }
@@ -274,16 +275,16 @@ pub(crate) fn of(pid: i32, mappings: &[Mapping]) -> Result<Vec<Probed>, Error> {
     let segments = segments(pid, mappings)?;
     let is_own = |segment: &Segment| segment.owner().is_some_and(|owner| owner.target_pid as i32 == pid);
     let mut found = Vec::new();
-    for segment in told(&segments, Segment::lives, is_own) {
+    for segment in shown(&segments, Segment::lives, is_own) {
         found.push(described(pid, segment)?);
     }
     found.sort_by_key(|probed| probed.identity.started_ns);
     Ok(found)
 }
 
-/// Of a process's segments those that are told: those through which it is traced, or else the one that tells most. Beside them there may be what an
-/// earlier weir has left behind, or what the process has inherited, where a thread may still come back to that code.
-fn told<T>(segments: &[T], lives: impl Fn(&T) -> bool, is_own: impl Fn(&T) -> bool) -> Vec<&T> {
+/// Of a process's segments those that are shown: those through which it is traced, or else the one that says most. Besides them there may be what an
+/// earlier weir left behind, or what the process inherited, where a thread may still return to that code.
+fn shown<T>(segments: &[T], lives: impl Fn(&T) -> bool, is_own: impl Fn(&T) -> bool) -> Vec<&T> {
     let living = || segments.iter().filter(|segment| lives(segment));
     let traced: Vec<&T> = living().filter(|segment| is_own(segment)).take(LAYERS_MAX).collect();
     let any = || living().next().or(segments.first()).into_iter().collect();
@@ -404,6 +405,20 @@ pub(crate) fn segments(pid: i32, mappings: &[Mapping]) -> Result<Vec<Segment<'_>
     Ok(found)
 }
 
+/// The undo journal of each of `segments`. What more there is than any weir writes is the target's: of that nothing is believed.
+pub(crate) fn journals<'a, 'b: 'a>(
+    pid: i32,
+    segments: impl IntoIterator<Item = &'a Segment<'b>>,
+) -> Result<Vec<Vec<JournalEntry>>, Error> {
+    let mut left = JOURNAL_CAPACITY_MAX as usize;
+    let mut journal = |segment: &Segment| {
+        let journal = if left > 0 { segment.journal(pid)? } else { Vec::new() };
+        left = left.saturating_sub(journal.len());
+        Ok(journal)
+    };
+    segments.into_iter().map(&mut journal).collect()
+}
+
 /// Maps of sessions that process `pid` was lent; not those that it lends itself, being a weir. With what lies over their ends.
 pub(crate) fn lent_maps(pid: i32, mappings: &[Mapping]) -> Result<Vec<Range<u64>>, Error> {
     let mut found = Vec::new();
@@ -465,13 +480,13 @@ pub fn own_start() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::shown;
 
     #[test]
     fn a_process_is_told_by_what_traces_it_wherever_that_is_mapped() {
         // Whether its weir lives, and whether it is about the process itself.
         let check = |segments: &[(bool, bool)], wanted: &[usize]| {
-            let found = told(segments, |segment| segment.0, |segment| segment.1);
+            let found = shown(segments, |segment| segment.0, |segment| segment.1);
             let wanted: Vec<_> = wanted.iter().map(|&at| &segments[at]).collect();
             assert_eq!(found, wanted, "{segments:?}");
         };

@@ -71,7 +71,7 @@ pub(crate) const THREADED: &str = r#"
     }
 "#;
 
-/// Forks a child that calls the first three as often as a line says that the parent is told, and says so.
+/// Forks a child that calls the first three as often as a line to the parent says, as the parent does then.
 const FORKING: &str = r#"
     #include <sys/wait.h>
     static long all(long n) { long k; for (k = 0; k < n; k++) { near(k); hole(k & 3); if (pun(k & 1) != 0) _exit(1); } return k; }
