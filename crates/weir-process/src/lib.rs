@@ -15,7 +15,10 @@
 
 pub mod cgroup;
 pub mod container;
+pub mod enrol;
 pub mod processes;
+pub mod program;
+pub mod tracked;
 pub mod users;
 pub mod watch;
 
@@ -28,6 +31,8 @@ use weir_symbols::pattern;
 use crate::cgroup::Group;
 use crate::container::Container;
 use crate::processes::{Process, Processes};
+use crate::program::Program;
+use crate::tracked::{Attributes, Tracked};
 use crate::users::Users;
 
 /// Folders of systemd's units (systemd.unit(5)).
@@ -113,6 +118,40 @@ impl Follow {
     }
 }
 
+/// Whose processes are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// Of the user who runs weir.
+    Own,
+    /// Of this user.
+    User(u32),
+    /// Of every user.
+    Any,
+}
+
+impl FromStr for Whose {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Whose, String> {
+        match (text, text.parse()) {
+            ("own", _) => Ok(Whose::Own),
+            ("any", _) => Ok(Whose::Any),
+            (_, Ok(user)) => Ok(Whose::User(user)),
+            _ => Err(format!("`{}` is not `own`, `any` or the number of a user", text.escape_debug())),
+        }
+    }
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Own => f.write_str("own"),
+            Whose::User(user) => write!(f, "{user}"),
+            Whose::Any => f.write_str("any"),
+        }
+    }
+}
+
 /// What the user wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
@@ -183,6 +222,13 @@ pub enum Rule {
         given: String,
         /// What that means here.
         container: Container,
+    },
+    /// A program, of a user and with what it preloads.
+    Program {
+        /// Which one.
+        program: Program,
+        /// Of its processes those that are in these sets.
+        tracked: Tracked,
     },
 }
 
@@ -288,6 +334,12 @@ impl Selection {
         self
     }
 
+    /// Every process of `program` is of the run, if it is in these sets.
+    pub fn of_program(mut self, program: Program, tracked: Tracked) -> Selection {
+        self.rules.push(Rule::Program { program, tracked });
+        self
+    }
+
     /// Every mistake at once.
     pub fn find(given: &Given, machine: &Machine) -> Result<Selection, Vec<String>> {
         let (mut pids, mut rules, mut errors) = (Vec::new(), Vec::new(), Vec::new());
@@ -327,6 +379,11 @@ impl Selection {
     /// No process is meant.
     pub fn is_empty(&self) -> bool {
         self.pids.is_empty() && self.rules.is_empty()
+    }
+
+    /// It is of one program alone: who executes another is of it no more.
+    pub fn is_of_program(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule, Rule::Program { .. }))
     }
 
     /// Processes that come later are held until they are attached to, where that can be.
@@ -386,6 +443,11 @@ impl Rule {
             }
             Rule::Cgroup { group, .. } => group.holds(&processes.cgroups(pid)),
             Rule::Unit(unit) => cgroup::in_unit(unit, &processes.cgroups(pid)),
+            Rule::Program { program, tracked } => {
+                program.is_of(pid, processes)
+                    && (tracked.is_of_all()
+                        || Attributes::of(process, processes).is_some_and(|process| tracked.has(&process)))
+            }
             Rule::Container { container, .. } => {
                 processes.cgroups(pid).iter().any(|membership| container.holds(&membership.path))
             }
@@ -400,6 +462,7 @@ impl Rule {
             Rule::Cgroup { given, .. } => Origin::Rule("cgroup", given.clone()),
             Rule::Unit(unit) => Origin::Rule("unit", unit.clone()),
             Rule::Container { given, .. } => Origin::Rule("container", given.clone()),
+            Rule::Program { program, .. } => Origin::Rule("program", program.path.clone()),
         }
     }
 }
@@ -413,6 +476,7 @@ impl fmt::Display for Rule {
             Rule::Cgroup { given, .. } => write!(f, "a process in cgroup {given}"),
             Rule::Unit(unit) => write!(f, "a process of unit {unit}"),
             Rule::Container { given, .. } => write!(f, "a process in container {given}"),
+            Rule::Program { program, .. } => write!(f, "a process that executes {}", program.path),
         }
     }
 }

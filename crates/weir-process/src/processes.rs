@@ -60,6 +60,23 @@ impl Processes {
         Ok(pids)
     }
 
+    /// What there is of a process.
+    pub(crate) fn folder_of(&self, pid: i32) -> PathBuf {
+        self.root.join(pid.to_string())
+    }
+
+    /// The process that traces it (ptrace), if one does.
+    pub fn tracer(&self, pid: i32) -> Option<i32> {
+        let text = procfs::text(self.folder_of(pid).join("status")).ok()?;
+        let tracer = text.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+        tracer.trim().parse().ok().filter(|tracer| *tracer > 0)
+    }
+
+    /// Its real, effective and saved group.
+    pub fn groups(&self, pid: i32) -> Option<[u32; 3]> {
+        self.ids(pid, "Gid:")
+    }
+
     /// The user of a process; none of one that runs with the rights of another (set-user-ID).
     pub fn user(&self, pid: i32) -> Option<u32> {
         let [real, effective, saved] = self.users(pid)?;
@@ -68,8 +85,12 @@ impl Processes {
 
     /// Its real, effective and saved user.
     pub fn users(&self, pid: i32) -> Option<[u32; 3]> {
-        let text = procfs::text(self.root.join(pid.to_string()).join("status")).ok()?;
-        let ids = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        self.ids(pid, "Uid:")
+    }
+
+    fn ids(&self, pid: i32, row: &str) -> Option<[u32; 3]> {
+        let text = procfs::text(self.folder_of(pid).join("status")).ok()?;
+        let ids = text.lines().find_map(|line| line.strip_prefix(row))?;
         let ids: Vec<u32> = ids.split_whitespace().filter_map(|id| id.parse().ok()).collect();
         ids.get(..3)?.try_into().ok()
     }

@@ -59,6 +59,11 @@ impl Failure {
         }
     }
 
+    /// A recording has no event.
+    pub fn is_of_no_event(&self) -> bool {
+        matches!(self, Failure::Refused(error) if error.is::<NoEvent>())
+    }
+
     /// With whose limits they are, where it is about one of what may be taken of a process.
     pub(crate) fn with_limits(error: weir_probe::Error, limits: impl FnOnce() -> String) -> Failure {
         let is_of_limit = matches!(error, weir_probe::Error::TooMuchMemory { .. }) || error.is_of_stop();
@@ -66,6 +71,18 @@ impl Failure {
         Failure::from(Whole(error, limits))
     }
 }
+
+/// Nothing of what was asked for is recorded.
+#[derive(Debug)]
+pub(crate) struct NoEvent;
+
+impl fmt::Display for NoEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nothing is left to record: -x or --loglevel leaves out every event that -e names")
+    }
+}
+
+impl std::error::Error for NoEvent {}
 
 /// The message, without the places in a script that it may be about.
 impl fmt::Display for Failure {

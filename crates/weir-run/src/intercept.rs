@@ -46,7 +46,8 @@ impl Scope {
         };
         // A probed process opens the file for another purpose.
         let is_new = || access == Access::Execute || scan::probed(pid).is_ok_and(|probed| probed.is_none());
-        pid != self.own && (self.is_selected(pid) || self.descends(pid) || by_rule()) && is_new()
+        let is_selected = || !self.selection.is_of_program() && self.is_selected(pid);
+        pid != self.own && (is_selected() || self.descends(pid) || by_rule()) && is_new()
     }
 
     fn is_selected(&self, pid: i32) -> bool {
@@ -86,7 +87,8 @@ impl Intercept {
         // With `-p PID` alone only that process can come into scope, by execve(2). Then other processes should not wait for weir when they open
         // a library.
         let are_many = is_command || selection.follow.is_on() || selection.is_standing();
-        if !selection.holds() {
+        // Processes of a program are held by who asks for them to be recorded.
+        if !selection.holds() || selection.is_of_program() {
             return None;
         }
         let files = shared.plan.binaries();

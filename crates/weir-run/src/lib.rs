@@ -51,7 +51,6 @@ mod start;
 mod asked;
 mod attach;
 mod command;
-mod enrol;
 mod intercept;
 mod loads;
 mod local_time;

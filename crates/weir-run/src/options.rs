@@ -9,6 +9,7 @@ use weir_filter::Dialect;
 use weir_policy::budget::Budget;
 use weir_process::{Follow, Given, ProcessSpec};
 use weir_sessions::context::Context;
+use weir_sessions::program::OfProgram;
 use weir_sessions::rule::Rule;
 use weir_trace::write::{Format, Limits};
 
@@ -58,6 +59,8 @@ pub struct Options {
     pub fuses: bool,
     /// Settings of the script, which win over its `config` block: name and value ([`crate::fault_of_setting`] says what is wrong with one).
     pub settings: Vec<(String, String)>,
+    /// The run is of the processes of a program, now and later.
+    pub of_program: Option<OfProgram>,
     /// Parameters of the script that have names; without a value: true.
     pub named: Vec<(String, Option<String>)>,
     /// Where the headers that a script includes are looked for first.
@@ -134,6 +137,7 @@ impl Default for Options {
             counts_hits: false,
             fuses: true,
             settings: Vec::new(),
+            of_program: None,
             named: Vec::new(),
             header_folders: Vec::new(),
             checks_alone: false,
@@ -156,7 +160,7 @@ impl Options {
 
     pub(crate) fn names_processes(&self) -> bool {
         let lists = [&self.cgroups, &self.units, &self.containers];
-        !self.processes.is_empty() || lists.iter().any(|list| !list.is_empty())
+        !self.processes.is_empty() || self.of_program.is_some() || lists.iter().any(|list| !list.is_empty())
     }
 
     pub(crate) fn given(&self) -> Given<'_> {

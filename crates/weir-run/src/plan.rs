@@ -67,6 +67,11 @@ impl Given {
         self.recording.as_ref().and_then(|recording| recording.options.session.as_deref())
     }
 
+    /// A recording of a program ends when no process executes it any more: nothing of it is left in rings then.
+    pub(crate) fn lingers(&self) -> bool {
+        self.recording.as_ref().is_none_or(|recording| !recording.keeps_rings())
+    }
+
     /// The files of a process, or of this machine.
     pub(crate) fn world(&self, pid: Option<i32>) -> Result<Binaries, Failure> {
         Ok(self.with_given(binaries(pid)?))

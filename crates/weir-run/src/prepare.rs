@@ -25,7 +25,7 @@ use weir_source::{Diagnostic, SourceFile};
 use crate::decider::Decider;
 use crate::event::Event;
 use crate::explain::Explained;
-use crate::failure::Failure;
+use crate::failure::{Failure, NoEvent};
 use crate::flight::Flight;
 use crate::groups::Groups;
 use crate::kernel::stand_in::{self, StandIns};
@@ -39,7 +39,7 @@ use crate::shared::{Shared, label};
 use crate::subjects::Subjects;
 use crate::triggers::Triggers;
 use crate::{emit, explain, filtered, kernel, required, stages};
-use weir_world::{Binaries, Later, binaries, places};
+use weir_world::{Binaries, Later, binaries, binaries_of_program, places};
 
 /// What is to run at events: a script, or recording.
 #[derive(Debug)]
@@ -452,6 +452,23 @@ fn first(
     notices: &Notices,
 ) -> Result<(Option<i32>, Binaries, Module), Failure> {
     let warn = &mut |source: &SourceFile, warnings: &[_]| warned(notices, source, warnings);
+    if let Some(of) = &given.options.of_program {
+        let world = match binaries_of_program(of.pid, &of.program.library_path) {
+            Ok(world) => world,
+            // It has ended meanwhile, and others may come.
+            Err(weir_probe::Error::NoProcess { .. } | weir_probe::Error::TargetGone { .. }) => {
+                Binaries::of_machine(Some(of.program.path.clone()), places())
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let world = given.with_given(world);
+        let module = given.module(&world, warn).map_err(|failure| match failure {
+            // Its events can be read, as was asked where the session got them: none of them is there.
+            Failure::Script(_) => Failure::Refused(anyhow!(NoEvent)),
+            other => other,
+        })?;
+        return Ok((Some(of.pid).filter(|_| !world.is_of_machine()), world, module));
+    }
     let mut failed = None;
     let pids = &subjects.selection.pids;
     let selected = if pids.is_empty() { subjects.selected() } else { Vec::new() };

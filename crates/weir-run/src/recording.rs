@@ -21,7 +21,7 @@ use weir_symbols::{LinkAddr, pattern};
 use crate::event::fetch::Fetched;
 use crate::event::text::Text;
 use crate::event::{self, Event};
-use crate::failure::Failure;
+use crate::failure::{Failure, NoEvent};
 use crate::filtered::at_places;
 use crate::options::{Options, RecordOptions};
 use crate::recorder::full_name;
@@ -188,6 +188,11 @@ impl Recording {
         Ok(Recording { options, of_run: None, contexts, triggers, asked: asked_for })
     }
 
+    /// What was recorded is in the rings until it is asked for.
+    pub(super) fn keeps_rings(&self) -> bool {
+        self.options.snapshots.is_some()
+    }
+
     /// `run` has its filter in front of all clauses: where a rule has the same, it is not asked twice.
     pub(super) fn is_filtered_by(&mut self, run: &Options) {
         self.of_run = run.filter.clone().map(|text| (text, run.dialect));
@@ -271,9 +276,7 @@ impl Recording {
             self.triggers.checked(faults)?;
         }
         if functions.is_empty() {
-            return Err(Failure::Refused(anyhow!(
-                "nothing is left to record: -x or --loglevel leaves out every event that -e names"
-            )));
+            return Err(Failure::Refused(anyhow!(NoEvent)));
         }
         if events.len() > EVENTS_MAX {
             return Err(Failure::Refused(anyhow!(

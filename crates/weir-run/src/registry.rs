@@ -1,7 +1,7 @@
 //! Who is to be traced, and is enrolled: those that the command line names, those that come later, and their children.
 //!
 //! In: [`Subjects`], what the run [`Shared`]s. Out: processes that are attached to, for [`Targets`], and a [`ProcessLine`] for each.
-//! [`enrol`](crate::enrol) knows when a process is ready; here it is looked at, and attached to. One that cannot be is
+//! [`enrol`](weir_process::enrol) knows when a process is ready; here it is looked at, and attached to. One that cannot be is
 //! told, by its reason, and left alone: it ends nothing. Of the places that a script names those are probed that the process
 //! has.
 
@@ -20,9 +20,11 @@ use anyhow::anyhow;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{SysconfVar, Uid, sysconf};
 use weir_policy::facts;
+use weir_probe::fanotify::PermissionEvent;
 use weir_probe::launch::Exec;
 use weir_probe::{Allowance, ChildHold, Children, Error, open_child, scan, target, vm_sharing};
 use weir_process::Origin;
+use weir_process::enrol::{Candidate, Counts, Declined, Enrolment, Sight};
 use weir_process::processes::{Process, ProcessId, Processes};
 use weir_process::watch::{LOOK_INTERVAL, Watcher};
 use weir_report::{ProcessCounts, ProcessLine, ProcessOutcome};
@@ -30,15 +32,15 @@ use weir_rt::segment::Segment;
 use weir_source::printable;
 use weir_symbols::maps;
 
-use crate::enrol::{Candidate, Declined, Enrolment, Sight};
 use crate::failure::Failure;
 use crate::intercept::Intercept;
 use crate::notice::{Notice, ms, note};
-use crate::one::One;
+use crate::one::{Door, One};
 use crate::plan::Plan;
 use crate::shared::Shared;
 use crate::stages::Site;
 use crate::subjects::Subjects;
+use crate::supervisor::HeldProcess;
 use crate::targets::Targets;
 
 /// How long processes are attached to before what they wrote is read again.
@@ -58,6 +60,9 @@ const HANDING_OVER_MAX: Duration = Duration::from_secs(3);
 
 /// How often a process is tried that does not stop in time.
 pub(super) const STOP_TRIES: u32 = 3;
+
+/// How long the recording of a program stays that no process executes any more: who comes later has another recording begin.
+const LINGERS: Duration = Duration::from_secs(10);
 
 /// How long a recording that ends waits for the next one to come to children that are theirs now.
 const TAKEN_CHILDREN_MAX: Duration = Duration::from_secs(30);
@@ -236,6 +241,13 @@ impl Registry {
 
     /// Attaches to who has come, and to who executes another program; what became of each.
     pub(crate) fn look(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
+        targets.are_to_wait(true);
+        let looked = self.look_at_all(targets);
+        targets.are_to_wait(false);
+        looked
+    }
+
+    fn look_at_all(&mut self, targets: &mut Targets) -> Result<Vec<ProcessLine>, Failure> {
         let now = Instant::now();
         self.drop_replaced(targets, now, None);
         if let Some(groups) = &self.shared.groups {
@@ -329,38 +341,91 @@ impl Registry {
         let mut lines = Vec::new();
         let events = self.intercept.as_ref().map(Intercept::events).unwrap_or_default();
         for event in events {
-            let pid = event.pid();
-            // A process that escapes is found later, like any other.
-            let Some(exec) = event.hold() else { continue };
-            // execve(2) has replaced the memory that it was probed in.
-            if targets.all.iter().any(|one| one.pid() == pid) {
-                self.drop_replaced(targets, Instant::now(), Some(pid));
-            }
-            let Some(process) = self.shared.subjects.processes.process(pid) else { continue };
-            let Some(origin) = self.origin_of(&process) else { continue };
-            let known = self.enrolment.adopt_held(process.id);
-            // It was found at the same time.
-            let at = self.ready.iter().position(|candidate| candidate.process.id == process.id);
-            let known = known.or(at.and_then(|at| self.ready.remove(at)));
-            let origin = known.as_ref().map_or(origin, |known| known.origin.clone());
-            if let Some(since) = known.and_then(|known| known.loose) {
-                self.late = (self.late.0 + 1, self.late.1.max(since.elapsed()));
-            }
-            self.away.is_held(pid);
-            let candidate = Candidate::new(process, origin);
-            lines.extend(self.enrol(candidate, Some(exec), targets, &mut None)?);
+            lines.extend(self.attach_blocked(event, targets)?);
+            targets.are_to_wait(true);
+            // Those that were attached to before wait for some ms only.
+            targets.answer();
         }
         Ok(lines)
     }
 
+    /// Attaches to a process that another keeps blocked until then, unless it is this run's already.
+    pub(crate) fn take_held(
+        &mut self,
+        held: HeldProcess,
+        targets: &mut Targets,
+    ) -> Result<Option<ProcessLine>, Failure> {
+        let HeldProcess { id, others, allow } = held;
+        if self.is_handed_over() || targets.all.iter().any(|one| one.pid() == id.pid) {
+            return Ok(None);
+        }
+        let event = PermissionEvent::elsewhere(id.pid, allow);
+        let event = event.map_err(|error| Failure::Machine(anyhow!(error).context("eventfd")))?;
+        let line = self.attach_blocked(event, targets)?;
+        if others && let Some(one) = targets.all.iter_mut().find(|one| one.pid() == id.pid) {
+            one.door = Some(Door::of(id));
+        }
+        // Those that were attached to before wait for some ms only.
+        targets.are_to_wait(true);
+        targets.answer();
+        Ok(line)
+    }
+
+    /// Attaches to a process that waits for another recording before its own code runs.
+    pub(crate) fn join(
+        &mut self,
+        id: ProcessId,
+        targets: &mut Targets,
+    ) -> Result<Option<ProcessLine>, Failure> {
+        let process = self.shared.subjects.processes.process(id.pid).filter(|process| process.id == id);
+        let is_there = self.is_handed_over() || targets.all.iter().any(|one| one.pid() == id.pid);
+        let Some(process) = process.filter(|_| !is_there) else { return Ok(None) };
+        let Some(origin) = self.origin_of(&process) else { return Ok(None) };
+        self.enrolment.adopt_held(id);
+        self.ready.retain(|candidate| candidate.process.id != id);
+        let candidate = Candidate { joins: true, ..Candidate::new(process, origin) };
+        self.enrol(candidate, None, targets, &mut None)
+    }
+
+    /// Attaches to a process that is blocked, if it is of this run, and lets it run.
+    fn attach_blocked(
+        &mut self,
+        event: PermissionEvent,
+        targets: &mut Targets,
+    ) -> Result<Option<ProcessLine>, Failure> {
+        let pid = event.pid();
+        // A process that escapes is found later, like any other.
+        let Some(exec) = event.hold() else { return Ok(None) };
+        // execve(2) has replaced the memory that it was probed in.
+        if targets.all.iter().any(|one| one.pid() == pid) {
+            self.drop_replaced(targets, Instant::now(), Some(pid));
+        }
+        let Some(process) = self.shared.subjects.processes.process(pid) else { return Ok(None) };
+        let Some(origin) = self.origin_of(&process) else { return Ok(None) };
+        let known = self.enrolment.adopt_held(process.id);
+        // It was found at the same time.
+        let at = self.ready.iter().position(|candidate| candidate.process.id == process.id);
+        let known = known.or(at.and_then(|at| self.ready.remove(at)));
+        let origin = known.as_ref().map_or(origin, |known| known.origin.clone());
+        if let Some(since) = known.and_then(|known| known.loose) {
+            self.late = (self.late.0 + 1, self.late.1.max(since.elapsed()));
+        }
+        self.away.is_held(pid);
+        let candidate = Candidate::new(process, origin);
+        self.enrol(candidate, Some(exec), targets, &mut None)
+    }
+
     /// Why an intercepted process is traced; none if it is not.
     fn origin_of(&self, process: &Process) -> Option<Origin> {
-        let intercept = self.intercept.as_ref()?;
-        if intercept.is_selected(process.id.pid) {
+        let selection = &self.shared.subjects.selection;
+        let intercept = self.intercept.as_ref();
+        let is_selected = |intercept: &Intercept| intercept.is_selected(process.id.pid);
+        if !selection.is_of_program() && intercept.is_some_and(is_selected) {
             return Some(Origin::Exec);
         }
-        let rule = self.shared.subjects.selection.rule_for(process, &self.shared.subjects.processes);
-        let by_parent = || intercept.descends(process.id.pid).then_some(Origin::ChildOf(process.parent));
+        let rule = selection.rule_for(process, &self.shared.subjects.processes);
+        let descends = |intercept: &Intercept| intercept.descends(process.id.pid);
+        let by_parent = || intercept.is_some_and(descends).then_some(Origin::ChildOf(process.parent));
         rule.map(|rule| rule.origin()).or_else(by_parent)
     }
 
@@ -459,7 +524,11 @@ impl Registry {
     }
 
     fn follow(&mut self, pid: i32, now: Instant) {
-        if let Some(process) = self.shared.subjects.processes.process(pid) {
+        let Subjects { selection, processes } = &self.shared.subjects;
+        let is_of = |process: &Process| {
+            !selection.is_of_program() || selection.rule_for(process, processes).is_some()
+        };
+        if let Some(process) = processes.process(pid).filter(is_of) {
             self.away.begins(pid, now);
             self.enrolment.replaced(process, now);
         }
@@ -497,9 +566,14 @@ impl Registry {
     /// Nobody is traced, and nobody will be, and the command, if there is one, has ended.
     pub(crate) fn is_over(&mut self, targets: &Targets, does_command_run: bool) -> bool {
         let is_alone = targets.have_ended() && self.ready.is_empty() && !self.enrolment.has_waiting();
-        if !is_alone || self.shared.subjects.selection.is_standing() {
+        let selection = &self.shared.subjects.selection;
+        let lingers = selection.is_of_program() && self.shared.given.lingers();
+        if !is_alone || selection.is_standing() && !lingers {
             (self.alone, self.untraced) = (None, None);
             return false;
+        }
+        if lingers {
+            return self.alone.get_or_insert_with(Instant::now).elapsed() >= LINGERS;
         }
         if does_command_run {
             let untraced_for = self.untraced.get_or_insert_with(Instant::now).elapsed();
@@ -552,11 +626,23 @@ impl Registry {
         let (late, late_most) = self.late;
         let (execs, execs_held, away) = (self.away.execs, self.away.execs_held, self.away.sum);
         let not_held = self.not_held();
-        let counts = self.enrolment.counts();
+        let Counts { traced, refused, gone, is_gone_least, idle } = self.enrolment.counts();
         // Those that were to be attached to at this moment.
         let loose = self.ready.iter().filter(|candidate| candidate.loose.is_some()).count() as u64;
-        let gone = counts.gone + loose;
-        ProcessCounts { execs, execs_held, away, late, late_most, not_held, gone, ..counts }
+        let gone = gone + loose;
+        ProcessCounts {
+            traced,
+            refused,
+            gone,
+            is_gone_least,
+            idle,
+            late,
+            late_most,
+            execs,
+            execs_held,
+            away,
+            not_held,
+        }
     }
 
     /// Finds processes that are to be attached to now.
@@ -570,7 +656,12 @@ impl Registry {
         let see = |candidate: &Candidate| {
             let elsewhere = |pid: i32| plan_elsewhere(shared, &mut plans.borrow_mut(), pid);
             let is_handed_over = shared.is_handed_over(candidate.process.id.pid);
-            see(plan, &elsewhere, processes, candidate, now, is_handed_over)
+            match see(plan, &elsewhere, processes, candidate, now, is_handed_over) {
+                Sight::Maps { .. } if !is_handed_over && shared.is_to_be_held(candidate.process.id) => {
+                    Sight::Maps { files: 0, is_settled: false }
+                }
+                sight => sight,
+            }
         };
         let found = self.enrolment.ready(now, &inherits, &see);
         let found = found.map_err(|error| Failure::Machine(anyhow!(error).context("reading /proc")))?;
@@ -590,7 +681,7 @@ impl Registry {
         let pid = candidate.process.id.pid;
         let parent = inherited(pid, &self.shared);
         let waits = parent.as_ref().is_some_and(|parent| parent.children_wait);
-        let is_held = held.is_some() || self.shared.is_handed_over(pid);
+        let is_held = held.is_some() || candidate.joins || self.shared.is_handed_over(pid);
         let failure = match self.attach(&mut candidate, held, parent.as_ref().map(|_| waits)) {
             Ok(one) if one.attachment.probes() > 0 || one.plan.sites.is_empty() => {
                 let mut line = self.line(&candidate, Ok(one.attachment.probes()));
@@ -752,6 +843,18 @@ fn inherited(pid: i32, shared: &Shared) -> Option<scan::Probed> {
         probed.identity.controller_pid == std::process::id() || shared.is_of_before(probed)
     };
     scan::inherited_in(pid).ok()?.into_iter().find(is_ours)
+}
+
+impl Shared {
+    /// A process of a program that begins: this run is told when it can be attached to, and does not come before that.
+    fn is_to_be_held(&self, id: ProcessId) -> bool {
+        let Some(of) = self.given.options.of_program.as_ref() else { return false };
+        let age = started(id).map_or(Duration::ZERO, |started| since_boot().saturating_sub(started));
+        !weir_world::loads_lttng(id.pid)
+            || of.are_held
+                && age < SETTLED_AFTER
+                && scan::inherited_in(id.pid).is_ok_and(|found| found.is_empty())
+    }
 }
 
 /// The process still runs.

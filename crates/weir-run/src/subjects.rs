@@ -5,6 +5,7 @@ use nix::unistd::geteuid;
 use weir_probe::{fanotify, target};
 use weir_process::processes::Processes;
 use weir_process::{Machine, Selection};
+use weir_sessions::program::OfProgram;
 
 use crate::failure::Failure;
 use crate::notice::{Notices, note};
@@ -33,6 +34,10 @@ impl Subjects {
         // Other users may trace what the kernel and policies allow them.
         let is_of_one = !given.any_user && geteuid().is_root();
         let selection = if is_of_one { selection.of_one_user(&processes) } else { selection };
+        let selection = match options.of_program.clone() {
+            Some(OfProgram { program, tracked, .. }) => selection.of_program(program, tracked),
+            None => selection,
+        };
         Ok(Subjects { selection, processes })
     }
 

@@ -4,13 +4,14 @@ use std::os::fd::BorrowedFd;
 use std::thread;
 use std::time::Duration;
 
+use weir_process::processes::ProcessId;
 use weir_rt::segment::Segment;
 use weir_sessions::counts::Counts;
 
 use crate::failure::Failure;
 use crate::part::{Part, Requests, Round};
 use crate::sink::{Finished, READ_INTERVAL, Sink};
-use crate::supervisor::{HandOver, Said, Supervisor};
+use crate::supervisor::{HandOver, HeldProcess, Said, Supervisor};
 
 /// How often threads are waited for that are still held, before processes are handed over.
 const LATE_LOOKS_MAX: usize = 100;
@@ -19,13 +20,22 @@ pub(crate) struct Supervision {
     supervisor: Box<dyn Supervisor>,
     /// What is to become of the processes, in turn.
     handed_over: Vec<HandOver>,
+    /// Processes that wait to be recorded.
+    held: Vec<HeldProcess>,
+    joined: Vec<ProcessId>,
     /// Numbers of hand-overs that are done and not yet reported.
     let_go: Vec<u64>,
 }
 
 impl Supervision {
     pub(crate) fn by(supervisor: Box<dyn Supervisor>) -> Supervision {
-        Supervision { supervisor, handed_over: Vec::new(), let_go: Vec::new() }
+        Supervision {
+            supervisor,
+            handed_over: Vec::new(),
+            held: Vec::new(),
+            joined: Vec::new(),
+            let_go: Vec::new(),
+        }
     }
 
     /// From now on nothing of the processes is touched, and what they write is read.
@@ -73,6 +83,11 @@ impl Part for Supervision {
         round.requests.stop |= heard.has_ended;
         round.requests.opened = heard.is_opened.or(round.requests.opened);
         self.handed_over.extend(heard.handed_over);
+        self.held.extend(heard.held);
+        self.joined.extend(heard.joined);
+        if let Some((targets, _)) = &mut round.traced {
+            heard.go_on.iter().for_each(|id| targets.go_on(*id));
+        }
         sink.want(heard.snapshots);
         for folder in heard.folders {
             match sink.rotate(&folder) {
@@ -107,6 +122,29 @@ impl Part for Supervision {
                     }
                 }
             }
+        }
+        let (held, joined) = (std::mem::take(&mut self.held), std::mem::take(&mut self.joined));
+        let are_busy = !held.is_empty() || !joined.is_empty();
+        for held in held {
+            let (id, is_alone) = (held.id, !held.others);
+            if let Some((targets, registry)) = &mut round.traced {
+                registry.take_held(held, targets)?.iter().try_for_each(|line| round.output.process(line))?;
+            }
+            if is_alone {
+                self.supervisor.say(Said::Has(id));
+            }
+        }
+        for id in joined {
+            if let Some((targets, registry)) = &mut round.traced {
+                registry.join(id, targets)?.iter().try_for_each(|line| round.output.process(line))?;
+            }
+            self.supervisor.say(Said::Has(id));
+        }
+        if let Some((targets, _)) = &mut round.traced {
+            if are_busy {
+                targets.are_to_wait(false);
+            }
+            targets.at_door().into_iter().for_each(|id| self.supervisor.say(Said::AtDoor(id)));
         }
         if self.supervisor.is_due() || !let_go.is_empty() {
             self.write_counts(round, sink);

@@ -4,6 +4,8 @@
 
 use std::os::fd::BorrowedFd;
 
+use weir_probe::fanotify::Allow;
+use weir_process::processes::ProcessId;
 use weir_sessions::counts::Counts;
 
 use crate::failure::Failure;
@@ -27,7 +29,7 @@ pub trait Supervisor {
 }
 
 /// What is asked for.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Heard {
     /// So many snapshots: each is answered.
     pub snapshots: usize,
@@ -35,10 +37,32 @@ pub struct Heard {
     pub folders: Vec<String>,
     /// What is to become of the processes, in turn.
     pub handed_over: Vec<HandOver>,
+    /// Processes that are to be recorded before they run on.
+    pub held: Vec<HeldProcess>,
+    /// Those that wait for another recording, and are to be recorded too.
+    pub joined: Vec<ProcessId>,
+    /// Those that wait for this one and need not any longer.
+    pub go_on: Vec<ProcessId>,
     /// What events have made of the recording before this one meanwhile.
     pub is_opened: Option<bool>,
     /// The recording is to end.
     pub has_ended: bool,
+}
+
+/// A process that the supervisor holds in openat(2) of a library, before its own code runs.
+pub struct HeldProcess {
+    /// Which one.
+    pub id: ProcessId,
+    /// It is to wait for other recordings, before its own code runs.
+    pub others: bool,
+    /// It is stopped by the run from now on: the call is to be allowed.
+    pub allow: Allow,
+}
+
+impl std::fmt::Debug for HeldProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HeldProcess").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// What is said.
@@ -56,6 +80,10 @@ pub enum Said<'a> {
     Rotated(Result<(), &'a str>),
     /// An event has ended the recording.
     Stopped,
+    /// A process waits for this recording, so that others can come to it.
+    AtDoor(ProcessId),
+    /// A process that was held or joined is recorded, or cannot be.
+    Has(ProcessId),
 }
 
 /// A weir that records before this one.

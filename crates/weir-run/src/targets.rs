@@ -7,6 +7,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use weir_probe::{Attachment, Pending};
+use weir_process::processes::ProcessId;
 
 use crate::failure::Failure;
 use crate::notice::{Notice, Notices, note};
@@ -37,6 +38,10 @@ impl Targets {
     pub(crate) fn look(&mut self) -> Vec<i32> {
         let mut replaced = Vec::new();
         for mut one in std::mem::take(&mut self.all) {
+            if one.waits_for_others() && one.attachment.target().is_alive() {
+                self.all.push(one);
+                continue;
+            }
             one.followed.look(&mut one.attachment, &one.plan.sites, &mut one.coverage);
             one.look_for_filter();
             one.attachment.follow_memory();
@@ -56,6 +61,32 @@ impl Targets {
             self.let_go(one);
         }
         replaced
+    }
+
+    /// Work begins during which nobody is answered for some time, or it is done.
+    pub(crate) fn are_to_wait(&mut self, is_busy: bool) {
+        self.all.iter_mut().for_each(|one| one.attachment.is_busy_elsewhere(is_busy || one.door.is_some()));
+    }
+
+    /// Answers those that wait for it since they have loaded or registered something.
+    pub(crate) fn answer(&mut self) {
+        for one in &mut self.all {
+            if one.waits_for_others() || one.attachment.waits_for_answer() != Some(true) {
+                continue;
+            }
+            one.followed.look(&mut one.attachment, &one.plan.sites, &mut one.coverage);
+            one.followed.look_at_calls(&mut one.attachment);
+        }
+    }
+
+    /// Those that have come to where they wait for other recordings, each once.
+    pub(crate) fn at_door(&mut self) -> Vec<ProcessId> {
+        self.all.iter_mut().filter_map(One::comes_to_door).collect()
+    }
+
+    /// The others have come.
+    pub(crate) fn go_on(&mut self, id: ProcessId) {
+        self.all.iter_mut().filter(|one| one.pid() == id.pid).for_each(|one| one.door = None);
     }
 
     /// It is nothing of this run's any more.

@@ -18,12 +18,14 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::{Value, json};
 use weir_process::processes::ProcessId;
+use weir_process::watch::LOOK_INTERVAL;
 
 use crate::Error;
 use crate::clients::Clients;
 use crate::description::Description;
 use crate::object::Object;
 use crate::place::{self, Place};
+use crate::program::{Finder, Found};
 use crate::protocol::{Answer, Named, Outcome, PROTOCOL, Request};
 use crate::session::{Session, make_folder};
 use crate::{limits, process};
@@ -41,6 +43,8 @@ pub struct Surroundings<'a> {
     pub is_to_end: &'a mut dyn FnMut() -> Option<String>,
     /// Takes what is worth a line of a log, without its end.
     pub tell: &'a mut dyn FnMut(&str),
+    /// Finds processes of programs that are not known yet.
+    pub finder: &'a mut dyn Finder,
 }
 
 impl fmt::Debug for Surroundings<'_> {
@@ -126,6 +130,7 @@ impl Daemon<'_> {
             }
             self.clients.look();
             let mut is_more = !self.is_ending && self.serve();
+            self.find_programs();
             self.save();
             is_more |= self.step();
             self.save();
@@ -180,13 +185,34 @@ impl Daemon<'_> {
             Request::Disable { session, events } => self.change(client, &session, |to| {
                 to.disable(&events).map(|()| format!("session {} has {} no more", to.name, events.join(" ")))
             }),
-            Request::AddContexts { session, contexts } => self.change(client, &session, |to| {
-                to.add_contexts(&contexts).map(|()| format!("session {} has the contexts", to.name))
+            Request::EnableChannel { session, channel } => self.change(client, &session, |to| {
+                let done = format!("session {} has channel {}", to.name, channel.name);
+                to.enable_channel(channel).map(|()| done)
             }),
-            Request::Start(named) => self.with(&named, |session| session.start(client).map(|()| None)),
-            Request::Stop(named) => self.with(&named, |session| session.stop(client).map(|()| None)),
-            Request::Rotate(named) => self.with(&named, |session| session.rotate(client).map(|()| None)),
-            Request::Snapshot(named) => self.with(&named, |session| session.snapshot(client).map(|()| None)),
+            Request::DisableChannel { session, channel } => self.change(client, &session, |to| {
+                let done = format!("session {} records nothing in channel {channel}", to.name);
+                to.disable_channel(&channel).map(|()| done)
+            }),
+            Request::Track { session, is_tracked, attribute, values } => {
+                self.change(client, &session, |to| {
+                    let what = if is_tracked { "tracks" } else { "tracks no more" };
+                    let which = if values.is_empty() { "all".to_owned() } else { values.join(", ") };
+                    let done = format!("session {} {what} {attribute} {which}", to.name);
+                    to.track(is_tracked, attribute, &values).map(|()| done)
+                })
+            }
+            Request::Clear(named) => self.with(&named, |session| session.clear(client)),
+            Request::AddContexts { session, channel, contexts } => self.change(client, &session, |to| {
+                to.add_contexts(channel.as_deref(), &contexts)
+                    .map(|()| format!("session {} has the contexts", to.name))
+            }),
+            Request::Start(named) => {
+                let found = self.running(&named, true);
+                self.with(&named, |session| session.start(client, found))
+            }
+            Request::Stop(named) => self.with(&named, |session| session.stop(client)),
+            Request::Rotate(named) => self.with(&named, |session| session.rotate(client)),
+            Request::Snapshot(named) => self.with(&named, |session| session.snapshot(client)),
             Request::Destroy(named) => self.with(&named, |session| {
                 session.destroy(client);
                 Ok(None)
@@ -220,12 +246,51 @@ impl Daemon<'_> {
         named: &Named,
         change: impl FnOnce(&mut Description) -> Result<String, String>,
     ) -> Option<Result<Option<Outcome>, Outcome>> {
+        let found = self.running(named, false);
         self.with(named, |session| {
             let mut to = session.description.clone();
             let done = change(&mut to)
                 .map_err(|why| Outcome::Refused(format!("session {}: {why}", session.description.name)))?;
-            session.change(client, to, done)
+            session.change(client, to, done, found)
         })
+    }
+
+    /// The processes that there are of programs, where a session records those; `begins`: is about to.
+    fn running(&mut self, named: &Named, begins: bool) -> Vec<Found> {
+        let session = self.find(named).ok().and_then(|name| self.sessions.get(&name));
+        let is_wanted = session.is_some_and(|session| {
+            !session.is_busy()
+                && (session.wants_programs() || begins && session.description.programs.is_some())
+        });
+        if !is_wanted {
+            return Vec::new();
+        }
+        // Before it looks: who comes after that is found.
+        self.surroundings.finder.watch(true);
+        self.surroundings.finder.all()
+    }
+
+    /// Has sessions record the processes that have come.
+    fn find_programs(&mut self) {
+        let is_wanted = !self.is_ending && self.sessions.values().any(Session::wants_programs);
+        self.surroundings.finder.watch(is_wanted);
+        for found in self.surroundings.finder.found() {
+            self.sessions.values_mut().for_each(|session| session.comes(found.clone(), None));
+        }
+        let let_go = self.surroundings.finder.let_go();
+        let late = (let_go > 0).then(|| {
+            format!(
+                "{let_go} processes of programs ran on before they were recorded: they waited for too long"
+            )
+        });
+        let said = self.sessions.values_mut().flat_map(Session::said);
+        let said: Vec<String> = said.chain(late).collect();
+        for text in said {
+            (self.surroundings.tell)(&format!("weir: {text}"));
+            if self.notices.len() < limits::LIST {
+                self.notices.push(text);
+            }
+        }
     }
 
     /// The name of the session that is meant.
@@ -291,7 +356,7 @@ impl Daemon<'_> {
     fn step(&mut self) -> bool {
         let mut steps = Vec::new();
         for (name, session) in &mut self.sessions {
-            steps.extend(session.step(self.place).map(|step| (name.clone(), step)));
+            steps.extend(session.step(self.place).into_iter().map(|step| (name.clone(), step)));
         }
         let is_done = !steps.is_empty();
         for (name, step) in steps {
@@ -324,10 +389,8 @@ impl Daemon<'_> {
 
     /// What the next daemon is to know, if this one does not come to tell it.
     fn save(&mut self) {
-        let is_changed = self
-            .sessions
-            .values_mut()
-            .fold(self.is_changed, |is, session| is | std::mem::take(&mut session.is_changed));
+        let is_changed =
+            self.sessions.values_mut().fold(self.is_changed, |is, session| is | session.has_changed());
         if !is_changed {
             return;
         }
@@ -349,11 +412,18 @@ impl Daemon<'_> {
         }
     }
 
+    /// Processes are to be found, and nothing tells of them.
+    fn is_looking(&self) -> bool {
+        self.surroundings.finder.descriptor().is_none() && self.sessions.values().any(Session::wants_programs)
+    }
+
     fn wait(&self) -> Result<(), Error> {
         // The end of a process comes a little behind that of its pipe.
         let mut stretches = self.sessions.values().flat_map(Session::stretches);
         let wait = match () {
             () if stretches.any(|stretch| stretch.descriptor().is_none()) => BUSY_INTERVAL,
+            () if self.sessions.values().any(Session::holds) => BUSY_INTERVAL,
+            () if self.is_looking() => LOOK_INTERVAL,
             () if self.sessions.is_empty() => {
                 INTERVAL.min(self.idle.saturating_sub(self.idle_since.elapsed()).max(BUSY_INTERVAL))
             }
@@ -362,6 +432,8 @@ impl Daemon<'_> {
         let end = (!self.is_ending).then(|| PollFd::new(self.surroundings.end, PollFlags::POLLIN));
         let mut watched: Vec<PollFd> = end.into_iter().collect();
         watched.extend(self.clients.descriptors());
+        let finds = self.surroundings.finder.descriptor();
+        watched.extend(finds.map(|finds| PollFd::new(finds, PollFlags::POLLIN)));
         let stretches = self.sessions.values().flat_map(Session::stretches);
         let said = stretches.filter_map(|stretch| stretch.descriptor());
         watched.extend(said.map(|said| PollFd::new(said, PollFlags::POLLIN)));

@@ -8,13 +8,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use weir_process::Follow;
+use weir_process::tracked::{Attribute, Tracked};
+use weir_process::{Follow, Whose};
 use weir_symbols::pattern;
 
+use crate::channel::{CHANNEL_OPTIONS, Channel};
 use crate::context::Context;
 use crate::limits;
 use crate::object::Object;
+use crate::program::OfProgram;
 use crate::rule::Rule;
+use crate::tracked;
 
 /// What a session is asked for: it is kept while nothing is recorded.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,10 +35,16 @@ pub struct Description {
     pub units: Vec<String>,
     /// Names or ids of containers.
     pub containers: Vec<String>,
+    /// Programs that load LTTng-UST, known by now or not, of these users.
+    pub programs: Option<Whose>,
+    /// Of the processes of `programs` those that are recorded.
+    pub tracked: Tracked,
     /// What is done about children.
     pub follow: Follow,
-    /// Bytes of the ring of each CPU.
+    /// Bytes of the ring of each CPU, of the channel that has no name.
     pub size: u64,
+    /// Those that have a name.
+    pub channels: Vec<Channel>,
     /// What else each recording gets ([`OPTIONS`]), by name; what takes no value has an empty one.
     pub options: BTreeMap<String, String>,
     /// As `--budget` takes it.
@@ -97,6 +107,11 @@ pub fn check_name(name: &str) -> Result<(), String> {
 impl Description {
     /// Events that were disabled are enabled again; those that are enabled in the same way already stay as they are.
     pub(crate) fn enable(&mut self, mut rule: Rule) -> Result<(), String> {
+        if let Some(name) = &rule.channel
+            && !self.channels.iter().any(|channel| channel.name == *name)
+        {
+            return Err(self.no_channel(name));
+        }
         let events = rule.events.join(" ");
         let disabled = self.disabled.len();
         self.disabled.retain(|event| !rule.events.contains(event));
@@ -148,16 +163,109 @@ impl Description {
         self.rules.iter().flat_map(|rule| &rule.events)
     }
 
-    pub(crate) fn add_contexts(&mut self, contexts: &[Context]) -> Result<(), String> {
-        let before = self.contexts.len();
+    /// To the events of a channel, or to all.
+    pub(crate) fn add_contexts(&mut self, channel: Option<&str>, contexts: &[Context]) -> Result<(), String> {
+        let known = match channel {
+            None => &mut self.contexts,
+            Some(name) => match self.channels.iter_mut().find(|channel| channel.name == name) {
+                Some(channel) => &mut channel.contexts,
+                None => return Err(self.no_channel(name)),
+            },
+        };
+        let before = known.len();
         for context in contexts {
-            if !self.contexts.contains(context) {
-                self.contexts.push(*context);
+            if !known.contains(context) {
+                known.push(*context);
             }
         }
-        match self.contexts.len() > before {
+        match known.len() > before {
             true => Ok(()),
             false => Err("these contexts are recorded already".to_owned()),
+        }
+    }
+
+    /// Channels that events are recorded in; none is the one without a name.
+    pub(crate) fn recorded_channels(&self) -> Vec<Option<String>> {
+        let named = self
+            .channels
+            .iter()
+            .filter(|channel| !channel.is_disabled)
+            .map(|channel| Some(channel.name.clone()));
+        let has_rules = |channel: &Option<String>| self.rules.iter().any(|rule| rule.channel == *channel);
+        [None].into_iter().chain(named).filter(has_rules).collect()
+    }
+
+    /// What one of its channels is, recorded into `folder`.
+    pub(crate) fn of_channel(&self, channel: Option<&str>, folder: PathBuf) -> Description {
+        let rules = self.rules.iter().filter(|rule| rule.channel.as_deref() == channel);
+        let rules = rules.map(|rule| Rule { channel: None, ..rule.clone() }).collect();
+        let of_session = Description { rules, folder, channels: Vec::new(), ..self.clone() };
+        let named = channel.and_then(|name| self.channels.iter().find(|channel| channel.name == name));
+        let Some(Channel { size, options, contexts, .. }) = named else { return of_session };
+        let mut all = of_session.options.clone();
+        all.retain(|name, _| !CHANNEL_OPTIONS.contains(&&name[..]));
+        all.extend(options.clone());
+        let more = contexts.iter().filter(|context| !self.contexts.contains(context));
+        let contexts = self.contexts.iter().chain(more).copied().collect();
+        Description { size: *size, options: all, contexts, ..of_session }
+    }
+
+    /// Has a channel of this name, which is there already or not.
+    pub(crate) fn enable_channel(&mut self, channel: Channel) -> Result<(), String> {
+        let (name, count) = (channel.name.clone(), self.channels.len());
+        match self.channel_mut(&name) {
+            Some(known) if known.is_disabled => {
+                known.is_disabled = false;
+                Ok(())
+            }
+            Some(_) => Err(format!("there is a channel {name} already, and it is enabled")),
+            None if count == limits::CHANNELS => {
+                Err(format!("there are {} channels, which is the limit", limits::CHANNELS))
+            }
+            None => {
+                self.channels.push(channel);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn disable_channel(&mut self, name: &str) -> Result<(), String> {
+        match self.channel_mut(name) {
+            None => Err(self.no_channel(name)),
+            Some(known) if known.is_disabled => Err(format!("channel {name} is disabled already")),
+            Some(known) => {
+                known.is_disabled = true;
+                Ok(())
+            }
+        }
+    }
+
+    fn channel_mut(&mut self, name: &str) -> Option<&mut Channel> {
+        self.channels.iter_mut().find(|channel| channel.name == name)
+    }
+
+    fn no_channel(&self, name: &str) -> String {
+        let there: Vec<&str> = self.channels.iter().map(|channel| &channel.name[..]).collect();
+        let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+        format!("there is no channel {name}; there is {there}")
+    }
+
+    /// Has processes be recorded that were not, or the other way about.
+    pub(crate) fn track(
+        &mut self,
+        is_tracked: bool,
+        attribute: Attribute,
+        values: &[String],
+    ) -> Result<(), String> {
+        if self.programs.is_none() {
+            return Err(
+                "it is of processes that were named; those of programs (create --programs) can be tracked"
+                    .to_owned(),
+            );
+        }
+        match is_tracked {
+            true => self.tracked.track(attribute, values),
+            false => self.tracked.untrack(attribute, values),
         }
     }
 
@@ -197,7 +305,12 @@ impl Description {
     }
 
     /// What `weir` is to be called with, to record this into folder `number`.
-    pub(crate) fn arguments(&self, number: u64, counts: &Path) -> Vec<OsString> {
+    pub(crate) fn arguments(
+        &self,
+        number: u64,
+        counts: &Path,
+        recorded: Option<&OfProgram>,
+    ) -> Vec<OsString> {
         let with = |flag: &str, value: &dyn AsRef<std::ffi::OsStr>| {
             let mut argument = OsString::from(format!("{flag}="));
             argument.push(value);
@@ -217,6 +330,7 @@ impl Description {
         arguments.extend(of("--cgroup", &self.cgroups));
         arguments.extend(of("--unit", &self.units));
         arguments.extend(of("--container", &self.containers));
+        arguments.extend(recorded.map(|recorded| with("--program", &recorded.object().to_string())));
         arguments.extend(self.follow.option().map(Into::into));
         arguments.extend(self.options.iter().map(|(name, value)| match value.is_empty() {
             true => format!("--{name}").into(),
@@ -227,7 +341,8 @@ impl Description {
         arguments
     }
 
-    pub(crate) fn object(&self) -> Value {
+    /// As JSON.
+    pub fn object(&self) -> Value {
         json!({
             "name": self.name,
             "folder": self.folder.to_string_lossy(),
@@ -235,11 +350,14 @@ impl Description {
             "cgroups": self.cgroups,
             "units": self.units,
             "containers": self.containers,
+            "programs": self.programs.map(|whose| whose.to_string()),
+            "tracked": tracked::object(&self.tracked),
             "follow": match self.follow {
                 Follow::Late => json!("late"),
                 other => json!(other.is_on()),
             },
             "size": self.size,
+            "channels": self.channels.iter().map(Channel::object).collect::<Vec<_>>(),
             "options": self.options,
             "budget": self.budget,
             "policy": self.policy,
@@ -252,12 +370,14 @@ impl Description {
     }
 
     /// Whatever it is given: nothing but what [`Description::object`] makes is taken.
-    pub(crate) fn of_object(value: Value) -> Result<Description, String> {
+    pub fn of_object(value: Value) -> Result<Description, String> {
         let mut object = Object::of(value, "a session")?;
         let rules: Result<Vec<Rule>, String> =
             object.values("rules")?.into_iter().map(Rule::of_object).collect();
         let contexts: Result<Vec<Context>, String> =
             object.texts("contexts")?.iter().map(|name| name.parse()).collect();
+        let channels: Result<Vec<Channel>, String> =
+            object.values("channels")?.into_iter().map(Channel::of_object).collect();
         let description = Description {
             name: object.text("name")?,
             folder: object.text("folder")?.into(),
@@ -265,7 +385,10 @@ impl Description {
             cgroups: object.texts("cgroups")?,
             units: object.texts("units")?,
             containers: object.texts("containers")?,
+            programs: object.text_or_none("programs")?.map(|whose| whose.parse()).transpose()?,
+            tracked: object.value("tracked").map_or(Ok(Tracked::default()), tracked::of_object)?,
             follow: object.follow("follow")?,
+            channels: channels?,
             size: object.number("size")?,
             options: object.texts_by_name("options")?,
             budget: object.text_or_none("budget")?,
@@ -278,8 +401,18 @@ impl Description {
         };
         object.end()?;
         check_name(&description.name)?;
-        let Description { folder, directory, processes, cgroups, units, containers, options, .. } =
-            &description;
+        let Description {
+            folder,
+            directory,
+            processes,
+            cgroups,
+            units,
+            containers,
+            options,
+            programs,
+            channels,
+            ..
+        } = &description;
         match () {
             () if !options.keys().all(|name| OPTIONS.contains(&&name[..])) => {
                 Err("a session has no such option".to_owned())
@@ -287,8 +420,17 @@ impl Description {
             () if !folder.is_absolute() || !Path::new(directory).is_absolute() => {
                 Err("the folder of a session is given by its whole path".to_owned())
             }
-            () if [processes, cgroups, units, containers].iter().all(|given| given.is_empty()) => {
+            () if [processes, cgroups, units, containers].iter().all(|given| given.is_empty())
+                && programs.is_none() =>
+            {
                 Err("a session is of some processes".to_owned())
+            }
+            () if channels
+                .iter()
+                .enumerate()
+                .any(|(at, one)| channels[..at].iter().any(|other| other.name == one.name)) =>
+            {
+                Err("two channels have one name".to_owned())
             }
             () => Ok(description),
         }
@@ -325,7 +467,7 @@ mod tests {
         let mut full = description();
         full.enable(rule("{\"events\": [\"a:*\"], \"filter\": \"n > 1\"}")).unwrap();
         full.disable(&["a:b".to_owned()]).unwrap();
-        full.add_contexts(&[Context::Vtid, Context::CpuId, Context::CgroupId, Context::CallstackUser])
+        full.add_contexts(None, &[Context::Vtid, Context::CpuId, Context::CgroupId, Context::CallstackUser])
             .unwrap();
         full.budget = Some("1%".to_owned());
         full.options =
@@ -384,7 +526,7 @@ mod tests {
         s.processes = vec!["--follow".to_owned()];
         s.units = vec!["-q".to_owned()];
         s.options = [("overwrite".to_owned(), String::new()), ("run".to_owned(), "-q".to_owned())].into();
-        let arguments = s.arguments(3, Path::new("/run/x"));
+        let arguments = s.arguments(3, Path::new("/run/x"), None);
         let arguments: Vec<&str> = arguments.iter().map(|argument| argument.to_str().unwrap()).collect();
         let wanted = [
             "record",

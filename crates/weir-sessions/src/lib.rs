@@ -15,6 +15,7 @@
 #![deny(missing_docs)]
 #![forbid(unsafe_code)]
 
+pub mod channel;
 pub mod client;
 mod clients;
 pub mod context;
@@ -23,14 +24,18 @@ pub mod daemon;
 pub mod description;
 pub mod limits;
 mod object;
+mod part;
 pub mod place;
 mod process;
+pub mod program;
 pub mod protocol;
 pub mod recorder;
 pub mod rule;
 mod session;
 pub mod status;
 mod stretch;
+mod tracked;
+pub mod turn;
 
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]

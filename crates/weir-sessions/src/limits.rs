@@ -8,6 +8,12 @@ pub(crate) const NAME_BYTES: usize = 64;
 pub(crate) const SESSIONS: usize = 64;
 /// What `enable` was called with, for one session.
 pub(crate) const RULES: usize = 256;
+/// Channels of one session.
+pub(crate) const CHANNELS: usize = 32;
+/// Programs that one session records at one time: each has a process that records it.
+pub(crate) const RECORDINGS: usize = 64;
+/// Parts of one session: channels of programs that have come.
+pub(crate) const PARTS: usize = 1024;
 /// Elements of any list in a message.
 pub(crate) const LIST: usize = 1024;
 /// Bytes of any text in a message: as many as LTTng's filters may have.

@@ -39,6 +39,11 @@ impl Object {
         values.into_iter().map(|value| self.checked(name, value)).collect()
     }
 
+    /// None where there is no such field.
+    pub(crate) fn texts_if_any(&mut self, name: &str) -> Result<Option<Vec<String>>, String> {
+        self.fields.contains_key(name).then(|| self.texts(name)).transpose()
+    }
+
     pub(crate) fn values(&mut self, name: &str) -> Result<Vec<Value>, String> {
         match self.fields.remove(name) {
             None => Ok(Vec::new()),

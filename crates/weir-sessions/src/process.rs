@@ -13,3 +13,8 @@ pub(crate) fn start_of(pid: i32) -> Option<u64> {
 pub(crate) fn is_alive(id: ProcessId) -> bool {
     start_of(id.pid) == Some(id.start)
 }
+
+/// A tracer has it.
+pub(crate) fn is_traced(id: ProcessId) -> bool {
+    Processes::at(Path::new("/proc")).tracer(id.pid).is_some()
+}

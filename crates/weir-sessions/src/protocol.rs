@@ -6,13 +6,16 @@
 
 use serde_json::{Value, json};
 
+use weir_process::tracked::Attribute;
+
+use crate::channel::Channel;
 use crate::context::Context;
 use crate::description::{Description, check_name};
 use crate::object::Object;
 use crate::rule::Rule;
 
 /// Counts up where requests or answers change.
-pub(crate) const PROTOCOL: u64 = 2;
+pub(crate) const PROTOCOL: u64 = 3;
 
 /// Who the daemon is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,9 +49,38 @@ pub enum Request {
     AddContexts {
         /// Which one.
         session: Named,
+        /// Of this channel's events; none: of all.
+        channel: Option<String>,
         /// What.
         contexts: Vec<Context>,
     },
+    /// A channel, or one that was disabled again.
+    EnableChannel {
+        /// Which one.
+        session: Named,
+        /// What it is.
+        channel: Channel,
+    },
+    /// The events of a channel are recorded no more.
+    DisableChannel {
+        /// Which one.
+        session: Named,
+        /// The channel's name.
+        channel: String,
+    },
+    /// Which processes of its programs are recorded.
+    Track {
+        /// Which one.
+        session: Named,
+        /// Or are not any more.
+        is_tracked: bool,
+        /// What they are told apart by.
+        attribute: Attribute,
+        /// None: all.
+        values: Vec<String>,
+    },
+    /// What it has recorded is removed.
+    Clear(Named),
     /// It records.
     Start(Named),
     /// It records no more.
@@ -119,10 +151,21 @@ impl Request {
             Request::Disable { session, events } => {
                 json!({"do": "disable", "session": session, "events": events})
             }
-            Request::AddContexts { session, contexts } => {
+            Request::AddContexts { session, channel, contexts } => {
                 let contexts: Vec<&str> = contexts.iter().map(|context| context.name()).collect();
-                json!({"do": "add-context", "session": session, "contexts": contexts})
+                json!({"do": "add-context", "session": session, "channel": channel, "contexts": contexts})
             }
+            Request::EnableChannel { session, channel } => {
+                json!({"do": "enable-channel", "session": session, "channel": channel.object()})
+            }
+            Request::DisableChannel { session, channel } => {
+                json!({"do": "disable-channel", "session": session, "channel": channel})
+            }
+            Request::Track { session, is_tracked, attribute, values } => {
+                let what = if *is_tracked { "track" } else { "untrack" };
+                json!({"do": what, "session": session, "attribute": attribute.to_string(), "values": values})
+            }
+            Request::Clear(session) => of("clear", session),
             Request::Start(session) => of("start", session),
             Request::Stop(session) => of("stop", session),
             Request::Rotate(session) => of("rotate", session),
@@ -149,8 +192,23 @@ impl Request {
             "add-context" => {
                 let contexts: Result<Vec<Context>, String> =
                     object.texts("contexts")?.iter().map(|name| name.parse()).collect();
-                Request::AddContexts { session: named(&mut object)?, contexts: contexts? }
+                let channel = object.text_or_none("channel")?;
+                Request::AddContexts { session: named(&mut object)?, channel, contexts: contexts? }
             }
+            "enable-channel" => {
+                let channel = Channel::of_object(object.value("channel").unwrap_or_default())?;
+                Request::EnableChannel { session: named(&mut object)?, channel }
+            }
+            "disable-channel" => {
+                Request::DisableChannel { session: named(&mut object)?, channel: object.text("channel")? }
+            }
+            what @ ("track" | "untrack") => Request::Track {
+                is_tracked: what == "track",
+                session: named(&mut object)?,
+                attribute: object.text("attribute")?.parse()?,
+                values: object.texts("values")?,
+            },
+            "clear" => Request::Clear(named(&mut object)?),
             "start" => Request::Start(named(&mut object)?),
             "stop" => Request::Stop(named(&mut object)?),
             "rotate" => Request::Rotate(named(&mut object)?),
@@ -223,7 +281,23 @@ mod tests {
             Request::Create(Box::new(Description::of_object(object).unwrap())),
             Request::Enable { session: session.clone(), rule: "{\"events\": [\"a:b\"]}".parse().unwrap() },
             Request::Disable { session: None, events: vec!["a:b".to_owned()] },
-            Request::AddContexts { session: session.clone(), contexts: vec![Context::Vtid, Context::Ip] },
+            Request::AddContexts {
+                session: session.clone(),
+                channel: Some("c".to_owned()),
+                contexts: vec![Context::Vtid, Context::Ip],
+            },
+            Request::EnableChannel {
+                session: session.clone(),
+                channel: Channel::of_object(json!({"name": "c", "size": 4096})).unwrap(),
+            },
+            Request::DisableChannel { session: session.clone(), channel: "c".to_owned() },
+            Request::Track {
+                session: session.clone(),
+                is_tracked: true,
+                attribute: Attribute::Pid,
+                values: vec!["17".to_owned()],
+            },
+            Request::Clear(session.clone()),
             Request::Start(session.clone()),
             Request::Stop(None),
             Request::Rotate(session.clone()),
@@ -276,7 +350,7 @@ mod tests {
 
         #[test]
         fn a_request_with_bytes_changed_is_one_or_is_refused(
-            which in 0..10usize,
+            which in 0..14usize,
             changes in proptest::collection::vec((0..400usize, any::<u8>()), 1..6),
         ) {
             let mut line = requests()[which].line().into_bytes();

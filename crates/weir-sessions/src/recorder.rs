@@ -14,6 +14,10 @@
 //! | `rotated`, `no-rotation WHY` | the next folder that was asked for is written, or not |
 //! | `rotate` | an event asks for the next folder |
 //! | `stopped` | an event has ended the recording |
+//! | `took PID START` | the process that it was to take is stopped by it, and may be let go |
+//! | `at-door PID START` | that process waits for it before its own code runs: others may come ([`TAKE_FIRST`]) |
+//! | `has PID START` | the process that it was to take or join is recorded, or cannot be |
+//! | `no-event` | it cannot begin: the program has none of its events |
 //! | `wrong-filter` | it cannot begin: an event has not what its filter asks for |
 //!
 //! How much it has recorded so far is in a file of [`Counts`](crate::counts::Counts), which is replaced as a whole.
@@ -36,3 +40,11 @@ pub const TAKE_BACK: u8 = b'b';
 pub const OPENED: u8 = b'p';
 /// An event has stopped that one.
 pub const SHUT: u8 = b'c';
+/// The process whose pid and start follow, up to a newline, is held, and is to be recorded from its first instruction on.
+pub const TAKE: u8 = b't';
+/// The same, and it is to wait there for other recordings.
+pub const TAKE_FIRST: u8 = b'f';
+/// Such a process waits for another recording, and is to be recorded too.
+pub const JOIN: u8 = b'j';
+/// The others have come: it need not wait any longer.
+pub const GO_ON: u8 = b'n';

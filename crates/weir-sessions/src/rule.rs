@@ -28,6 +28,8 @@ pub struct Rule {
     pub filter: Option<String>,
     /// Whose rules hold in the filter.
     pub dialect: Dialect,
+    /// Of a session: the channel that they are recorded in; none: the one that has no name.
+    pub channel: Option<String>,
 }
 
 impl Rule {
@@ -38,7 +40,7 @@ impl Rule {
 
     /// As JSON.
     pub fn object(&self) -> Value {
-        let Rule { events, exclude, least, only, filter, dialect } = self;
+        let Rule { events, exclude, least, only, filter, dialect, channel } = self;
         json!({
             "events": events,
             "exclude": exclude,
@@ -46,6 +48,7 @@ impl Rule {
             "loglevel_only": only.map(Level::name),
             "filter": filter,
             "dialect": dialect.name(),
+            "channel": channel,
         })
     }
 
@@ -66,6 +69,7 @@ impl Rule {
             only,
             filter: object.text_or_none("filter")?,
             dialect: dialect.map_err(|why| format!("dialect: {why}"))?,
+            channel: object.text_or_none("channel")?,
         };
         object.end()?;
         match rule.events.is_empty() {
@@ -88,6 +92,9 @@ impl FromStr for Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.events.join(" "))?;
+        if let Some(channel) = &self.channel {
+            write!(f, " --channel {channel}")?;
+        }
         for excluded in &self.exclude {
             write!(f, " -x {excluded}")?;
         }
@@ -120,19 +127,20 @@ mod tests {
             only: None,
             filter: None,
             dialect: Dialect::Weir,
+            channel: None,
         };
         let full = Rule {
             exclude: vec!["a:c".to_owned()],
             least: Level::named("info"),
             filter: Some("n > 3 && name == \"x\"".to_owned()),
             dialect: Dialect::Lttng,
+            channel: Some("c".to_owned()),
             ..plain.clone()
         };
         for rule in [plain, full.clone()] {
             assert_eq!(rule.object().to_string().parse(), Ok(rule));
         }
-        let shown =
-            "a:* usdt:./x:a:b -x a:c --loglevel info --filter 'n > 3 && name == \"x\"' --dialect lttng";
+        let shown = "a:* usdt:./x:a:b --channel c -x a:c --loglevel info --filter 'n > 3 && name == \"x\"' --dialect lttng";
         assert_eq!(full.to_string(), shown);
     }
 

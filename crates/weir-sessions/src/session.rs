@@ -1,592 +1,620 @@
-//! A session as the daemon holds it: what it is, and the processes that record for it.
+//! A session as the daemon holds it: what it is, and its parts, each of which is recorded by a process of its own.
 //!
-//! In: what clients ask for, one thing at a time; what the processes say. Out of [`Session::step`]: an answer, once what was asked for is done.
+//! In: what clients ask for, one thing at a time; processes of its programs, as they come. Out of [`Session::step`]: an answer, once all parts have done
+//! what was asked for.
+//!
+//! A session of processes that were named has one part; with channels one for each; a session of programs one for each channel of each program that has
+//! come. Parts that were asked for by name are changed together or not at all. A program of which nothing can be recorded is left alone, and reported.
 //!
 //! ```text
-//! start    next: preparing ─▶ held ──────────────────────▶ go ─▶ recording
-//! change   next: preparing ─▶ held ─▶ recording: lets go ─▶ go ─▶ recording ─▶ recording: ends       fails: the recording takes back, and goes on as it was
-//! stop                                recording: ends
-//! rotate                              recording: asked ─▶ goes on in the next folder
-//! snapshot                            recording: asked ─▶ has answered
+//! DIR/1, DIR/2, …                       a session without channels
+//! DIR/CHANNEL/1, …                      with channels
+//! DIR/[CHANNEL/]PROGRAM/1, …            of programs; PROGRAM-2 of another one of that name, user or preloaded library
 //! ```
-//!
-//! The recording of a session that is changed lets its processes go, and the next, which is compiled by then, takes them over one by one, each in one stop: each of their events is in one of the two. Where the first has ended meanwhile,
-//! how long nothing was recorded is reported.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::rc::Rc;
 
+use nix::unistd::geteuid;
 use serde_json::{Value, json};
-use weir_process::processes::ProcessId;
+use weir_process::Whose;
 use weir_trace::private;
 
 use crate::counts::Counts;
 use crate::description::Description;
+use crate::limits;
 use crate::object::Object;
+use crate::part::{Key, Part};
 use crate::place::Place;
+use crate::program::Found;
 use crate::protocol::{Answer, Outcome};
-use crate::stretch::{self, Phase, Stretch};
-use crate::{limits, process};
+use crate::stretch::Stretch;
+use crate::turn::Turn;
 
 pub(crate) struct Session {
     pub(crate) description: Description,
-    /// The number of the last folder that was begun.
-    last: u64,
-    /// Of all stretches that have ended.
-    counts: Counts,
-    recording: Option<Stretch>,
-    /// What comes after it.
-    next: Option<Stretch>,
+    parts: Vec<Part>,
+    /// Of programs: those that come are recorded.
+    is_started: bool,
     doing: Option<Doing>,
-    /// Why it does not record, where that is not what was asked for.
-    note: Option<String>,
+    /// For the daemon's log, and for the next who asks.
+    said: Vec<String>,
     /// Something of it has changed that is to be kept.
-    pub(crate) is_changed: bool,
+    is_changed: bool,
 }
 
 /// What a client waits for.
 struct Doing {
     what: What,
-    /// None where an event has asked for it.
-    client: Option<u64>,
-    /// What is said when it is done.
+    client: u64,
     done: String,
     /// What the session was, where a change of it fails.
     before: Option<Description>,
-    /// Since when nothing is recorded.
-    gap: Option<Instant>,
-    /// By recordings that have ended meanwhile.
-    said: String,
-    /// An event had started the recording that ended, and none had stopped it.
-    is_open: bool,
-    /// An event has ended it, for good.
-    is_stopped: bool,
-    /// Of the session before, if what is done fails.
-    note: Option<String>,
+    /// What became of it in parts that are done.
+    answers: Vec<Answer>,
+    /// Why what was begun is being undone.
+    failed: Option<Outcome>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum What {
-    Begin,
-    /// Whether events have what a new filter asks for.
-    Check,
+    Start,
+    Change,
     Rotate,
     Snapshot,
+    Clear,
     Stop,
     Destroy,
 }
 
 /// What has come of a step.
 pub(crate) struct Step {
+    /// None where an event has asked for it.
     pub(crate) client: Option<u64>,
     pub(crate) answer: Answer,
     /// The session is no more.
     pub(crate) is_gone: bool,
 }
 
-impl Doing {
-    fn new(what: What, client: Option<u64>) -> Doing {
-        Doing {
-            what,
-            client,
-            done: String::new(),
-            before: None,
-            gap: None,
-            said: String::new(),
-            is_open: false,
-            is_stopped: false,
-            note: None,
-        }
-    }
-}
-
 impl Session {
     pub(crate) fn new(description: Description) -> Session {
         Session {
             description,
-            last: 0,
-            counts: Counts::default(),
-            recording: None,
-            next: None,
+            parts: Vec::new(),
+            is_started: false,
             doing: None,
-            note: None,
+            said: Vec::new(),
             is_changed: true,
         }
     }
 
     /// Somebody waits for something: others wait until that is done.
     pub(crate) fn is_busy(&self) -> bool {
-        self.doing.is_some()
+        self.doing.is_some() || self.parts.iter().any(Part::is_busy)
     }
 
     /// No process records for it, nor gets ready to.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.recording.is_none() && self.next.is_none()
+        self.parts.iter().all(Part::is_at_rest)
+    }
+
+    /// Processes of programs that come are recorded by it.
+    pub(crate) fn wants_programs(&self) -> bool {
+        self.is_started && self.description.programs.is_some()
     }
 
     pub(crate) fn stretches(&self) -> impl Iterator<Item = &Stretch> {
-        [&self.recording, &self.next].into_iter().flatten()
+        self.parts.iter().flat_map(Part::stretches)
     }
 
-    pub(crate) fn start(&mut self, client: u64) -> Result<(), Outcome> {
-        let name = &self.description.name;
-        if self.recording.is_some() {
+    /// Processes wait for what it does.
+    pub(crate) fn holds(&self) -> bool {
+        self.parts.iter().any(Part::holds)
+    }
+
+    /// What there is to say beside answers, since this was asked last.
+    pub(crate) fn said(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.said)
+    }
+
+    pub(crate) fn has_changed(&mut self) -> bool {
+        let of_parts =
+            self.parts.iter_mut().fold(false, |is, part| is | std::mem::take(&mut part.is_changed));
+        std::mem::take(&mut self.is_changed) | of_parts
+    }
+
+    /// One part, which is the session.
+    fn is_plain(&self) -> bool {
+        self.description.channels.is_empty() && self.description.programs.is_none()
+    }
+
+    /// The parts that are to be while it records processes that were named.
+    fn keys(&self) -> BTreeSet<Key> {
+        match self.description.programs {
+            Some(_) => BTreeSet::new(),
+            None if self.description.channels.is_empty() => [Key::default()].into(),
+            None => {
+                let channels = self.description.recorded_channels().into_iter();
+                channels.map(|channel| Key { channel, program: None }).collect()
+            }
+        }
+    }
+
+    /// The part of this key, which is made if there is none.
+    fn part(&mut self, key: &Key) -> &mut Part {
+        if let Some(at) = self.parts.iter().position(|part| part.key == *key) {
+            return &mut self.parts[at];
+        }
+        let mut folder = self.description.folder.clone();
+        let mut files = self.description.name.clone();
+        if let Some(channel) = &key.channel {
+            folder.push(channel);
+            files = format!("{files}@{channel}");
+        }
+        if let Some(program) = &key.program {
+            let name = file_name(program.name());
+            let is_of = |part: &&Part| {
+                let of = part.key.program.as_ref();
+                part.key.channel == key.channel && of.is_some_and(|of| file_name(of.name()) == name)
+            };
+            let name = match self.parts.iter().filter(is_of).count() {
+                0 => name,
+                others => format!("{name}-{}", others + 1),
+            };
+            folder.push(&name);
+            files = format!("{files}@@{name}");
+        }
+        let description = self.description.of_channel(key.channel.as_deref(), folder);
+        self.parts.push(Part::new(description, key.clone(), files));
+        // SANITY: it was just pushed.
+        self.parts.last_mut().expect("a part")
+    }
+
+    /// What a part is by what the session is now.
+    fn of_part(&self, part: &Part) -> Description {
+        self.description.of_channel(part.key.channel.as_deref(), part.description.folder.clone())
+    }
+
+    /// `found`: processes of programs that run now.
+    pub(crate) fn start(&mut self, client: u64, found: Vec<Found>) -> Result<Option<Outcome>, Outcome> {
+        let (name, folder) = (self.description.name.clone(), self.description.folder.display().to_string());
+        if self.is_started && self.wants_programs() || self.parts.iter().any(Part::is_recording) {
             return Err(Outcome::Refused(format!("session {name} records already")));
         }
-        if self.description.rules.is_empty() {
+        if self.description.recorded_channels().is_empty() {
             return Err(Outcome::Refused(format!(
                 "session {name} has no event to record: weir record enable {name} EVENT"
             )));
         }
-        let done = format!("session {name} records");
-        self.begin(Some(client), done, None);
-        Ok(())
+        let done = match self.description.programs {
+            Some(_) => format!("session {name} records programs that load LTTng-UST, into {folder}"),
+            None => format!("session {name} records, into {folder}"),
+        };
+        (self.is_started, self.is_changed) = (true, true);
+        self.begin(What::Start, client, done, None);
+        self.settle();
+        for key in self.keys() {
+            self.part(&key).start(Some(client));
+        }
+        found.into_iter().for_each(|found| self.comes(found, Some(client)));
+        Ok(self.done_at_once())
     }
 
-    /// Has it be another one from now on: the answer, if it is so at once.
+    fn begin(&mut self, what: What, client: u64, done: String, before: Option<Description>) {
+        self.doing = Some(Doing { what, client, done, before, answers: Vec::new(), failed: None });
+    }
+
+    /// Where no part has anything to do.
+    fn done_at_once(&mut self) -> Option<Outcome> {
+        match self.parts.iter().any(|part| part.is_busy() || part.joins()) {
+            true => None,
+            false => self.doing.take().map(|doing| Outcome::Done(doing.done)),
+        }
+    }
+
+    /// Parts that do not record are what the session is now.
+    fn settle(&mut self) {
+        for at in 0..self.parts.len() {
+            let to = self.of_part(&self.parts[at]);
+            if !self.parts[at].is_recording() {
+                self.parts[at].set(to);
+            }
+        }
+    }
+
+    /// A process of a program has come. `client`: who waits for that.
+    pub(crate) fn comes(&mut self, found: Found, client: Option<u64>) {
+        let Found { id, program, attributes, turn, are_held } = found;
+        // Where none are held, each recording looks for processes itself.
+        let turn = turn.or_else(|| are_held.then(|| Rc::new(Turn::of_running())));
+        let is_of = match self.description.programs {
+            Some(Whose::Any) => true,
+            Some(Whose::Own) => program.user == geteuid().as_raw(),
+            Some(Whose::User(user)) => program.user == user,
+            None => false,
+        };
+        if !self.wants_programs() || !is_of || !self.description.tracked.has(&attributes) {
+            return;
+        }
+        let count = self.parts.iter().filter(|part| part.is_recording()).count();
+        for channel in self.description.recorded_channels() {
+            let key = Key { channel, program: Some(program.clone()) };
+            let is_known = self.parts.iter().any(|part| part.key == key);
+            if !is_known && (count >= limits::RECORDINGS || self.parts.len() >= limits::PARTS) {
+                let limit = if count >= limits::RECORDINGS { limits::RECORDINGS } else { limits::PARTS };
+                let name = &self.description.name;
+                self.said.push(format!(
+                    "session {name}: {} is not recorded: {limit} programs are, which is the limit",
+                    program.path
+                ));
+                return;
+            }
+            let part = self.part(&key);
+            if part.has_nothing {
+                continue;
+            }
+            (part.seen, part.are_held) = (Some(id.pid), are_held);
+            if let Some(turn) = turn.clone() {
+                part.hold(id, turn);
+            }
+            if !part.is_recording() && !part.is_busy() {
+                part.start(client);
+            }
+        }
+    }
+
+    /// Has it be another one from now on: the answer, if it is so at once. `found` as of [`Session::start`].
     pub(crate) fn change(
         &mut self,
         client: u64,
         to: Description,
         done: String,
+        found: Vec<Found>,
     ) -> Result<Option<Outcome>, Outcome> {
-        if self.recording.is_some() && to.rules.is_empty() {
-            return Err(Outcome::Refused(format!(
-                "session {} would have nothing left to record: stop it instead",
-                to.name
-            )));
+        if self.is_plain() {
+            // As it was.
+            self.part(&Key::default());
         }
-        let has_new_filter = to.rules.len() > self.description.rules.len()
-            && to.rules.last().is_some_and(|rule| rule.filter.is_some());
         let before = std::mem::replace(&mut self.description, to);
         self.is_changed = true;
-        match (&self.recording, has_new_filter) {
-            (None, false) => return Ok(Some(Outcome::Done(done))),
-            (None, true) => {
-                self.take_number();
-                self.doing =
-                    Some(Doing { before: Some(before), done, ..Doing::new(What::Check, Some(client)) });
-            }
-            (Some(_), _) => self.begin(Some(client), done, Some(before)),
+        self.begin(What::Change, client, done, Some(before.clone()));
+        let changed = self.change_parts(client);
+        if changed.is_err() {
+            (self.description, self.doing) = (before, None);
+            return changed.map(|()| None);
         }
-        Ok(None)
+        found.into_iter().for_each(|found| self.comes(found, Some(client)));
+        Ok(self.done_at_once())
     }
 
-    pub(crate) fn rotate(&mut self, client: u64) -> Result<(), Outcome> {
-        let name = &self.description.name;
-        if self.recording.is_none() {
+    /// Has each part be what the session is now.
+    fn change_parts(&mut self, client: u64) -> Result<(), Outcome> {
+        let (keys, is_recording) = (self.keys(), self.parts.iter().any(Part::is_recording));
+        if self.is_plain() {
+            let to = self.description.clone();
+            let done = self.doing.as_ref().map_or_else(String::new, |doing| doing.done.clone());
+            let folder = to.folder.clone();
+            let to = to.of_channel(None, folder);
+            return self.part(&Key::default()).change(client, to, done).map(drop);
+        }
+        let channels = self.description.recorded_channels();
+        for at in 0..self.parts.len() {
+            let (to, part) = (self.of_part(&self.parts[at]), &mut self.parts[at]);
+            match part.is_recording() {
+                true if !channels.contains(&part.key.channel) => part.stop(client)?,
+                true if part.description != to => {
+                    part.change(client, to, String::new())?;
+                }
+                true => {}
+                // Its new filter is tried.
+                false if part.key.program.is_none() => {
+                    part.change(client, to, String::new())?;
+                }
+                false => part.set(to),
+            }
+        }
+        for key in keys {
+            if is_recording && !self.part(&key).is_recording() {
+                self.part(&key).start(Some(client));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn rotate(&mut self, client: u64) -> Result<Option<Outcome>, Outcome> {
+        let name = self.description.name.clone();
+        if self.is_plain() {
+            self.begin(What::Rotate, client, String::new(), None);
+            return self.of_plain(|part| part.rotate(client));
+        }
+        if !self.is_started {
             return Err(Outcome::Refused(format!(
                 "session {name} does not record: there is nothing to rotate"
             )));
         }
-        if self.description.overwrites() {
-            return Err(Outcome::Refused(format!(
-                "session {name} overwrites, and no folder is written: weir record snapshot {name} writes one"
-            )));
+        let done =
+            format!("session {name} goes on, in the next folders of {}", self.description.folder.display());
+        self.begin(What::Rotate, client, done, None);
+        let parts =
+            self.parts.iter_mut().filter(|part| part.is_recording() && !part.description.overwrites());
+        for part in parts {
+            part.rotate(client)?;
         }
-        self.go_on(Some(client));
-        Ok(())
-    }
-
-    /// Has what records go on in the next folder.
-    fn go_on(&mut self, client: Option<u64>) {
-        self.take_number();
-        if let Some(recording) = &mut self.recording {
-            recording.ask_to_rotate(self.last);
-        }
-        self.doing = Some(Doing::new(What::Rotate, client));
+        Ok(self.done_at_once())
     }
 
     /// Has what is in the rings written, and goes on.
-    pub(crate) fn snapshot(&mut self, client: u64) -> Result<(), Outcome> {
-        let name = &self.description.name;
-        if !self.description.overwrites() {
-            return Err(Outcome::Refused(format!(
-                "session {name} writes all that it records; sessions that are made with --overwrite have snapshots"
-            )));
+    pub(crate) fn snapshot(&mut self, client: u64) -> Result<Option<Outcome>, Outcome> {
+        let name = self.description.name.clone();
+        if self.is_plain() {
+            self.begin(What::Snapshot, client, String::new(), None);
+            return self.of_plain(|part| part.snapshot(client));
         }
-        let Some(recording) = &mut self.recording else {
-            let why = self.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
-            return Err(Outcome::Refused(format!("session {name} does not record, and has no rings{why}")));
+        let recording: Vec<&mut Part> = self
+            .parts
+            .iter_mut()
+            .filter(|part| part.is_recording() && part.description.overwrites())
+            .collect();
+        if recording.is_empty() {
+            let why = if self.is_started {
+                "nothing of it overwrites, or no program has come"
+            } else {
+                "it does not record"
+            };
+            return Err(Outcome::Refused(format!("session {name} has no rings: {why}")));
+        }
+        for part in recording {
+            part.snapshot(client)?;
+        }
+        let done = format!("session {name} has snapshots, in {}", self.description.folder.display());
+        self.begin(What::Snapshot, client, done, None);
+        Ok(self.done_at_once())
+    }
+
+    /// Removes what it has recorded.
+    pub(crate) fn clear(&mut self, client: u64) -> Result<Option<Outcome>, Outcome> {
+        let done = format!("session {} has nothing recorded", self.description.name);
+        self.begin(What::Clear, client, done, None);
+        for part in &mut self.parts {
+            part.clear(client);
+        }
+        Ok(self.done_at_once())
+    }
+
+    pub(crate) fn stop(&mut self, client: u64) -> Result<Option<Outcome>, Outcome> {
+        let is_of_programs = self.wants_programs();
+        (self.is_started, self.is_changed) = (false, true);
+        if self.is_plain() {
+            self.begin(What::Stop, client, String::new(), None);
+            return self.of_plain(|part| part.stop(client));
+        }
+        if !is_of_programs && !self.parts.iter().any(Part::is_recording) {
+            return Err(Outcome::Refused(format!("session {} does not record", self.description.name)));
+        }
+        self.begin(What::Stop, client, String::new(), None);
+        for part in self.parts.iter_mut().filter(|part| part.is_recording()) {
+            part.stop(client)?;
+        }
+        Ok(self.done_at_once().map(|_| Outcome::Done(self.ended(What::Stop))))
+    }
+
+    pub(crate) fn destroy(&mut self, client: u64) -> bool {
+        self.is_started = false;
+        self.begin(What::Destroy, client, String::new(), None);
+        if self.is_plain() {
+            self.part(&Key::default());
+        }
+        self.parts.iter_mut().for_each(|part| part.destroy(client));
+        self.parts.is_empty()
+    }
+
+    /// The session is its one part: what that says of it.
+    fn of_plain(
+        &mut self,
+        work: impl FnOnce(&mut Part) -> Result<(), Outcome>,
+    ) -> Result<Option<Outcome>, Outcome> {
+        match work(self.part(&Key::default())) {
+            Ok(()) => Ok(None),
+            Err(outcome) => {
+                self.doing = None;
+                Err(outcome)
+            }
+        }
+    }
+
+    /// What there is to say at its end, where it has several parts or none.
+    fn ended(&self, what: What) -> String {
+        let Description { name, folder, .. } = &self.description;
+        let shown = folder.display();
+        let counts = self.counts();
+        let kept = match self.parts.iter().any(|part| part.description.overwrites()) {
+            true => format!("{} events and {} snapshots", counts.recorded(), counts.snapshots),
+            false => format!("{} events", counts.recorded()),
         };
-        recording.ask_for_snapshot();
-        self.ending(What::Snapshot, client);
-        Ok(())
-    }
-
-    /// Takes the number of the next folder, which is stored before the folder is written: no other will have it.
-    fn take_number(&mut self) {
-        self.last += 1;
-        while self.description.folder_of(self.last).exists() {
-            self.last += 1;
+        match what {
+            What::Destroy => match self.remove_empty() {
+                Ok(()) => format!("session {name} is gone; nothing was recorded"),
+                Err(_) => format!("session {name} is gone; {kept} are in {shown}"),
+            },
+            _ => format!("session {name} does not record any more; {kept} are in {shown}"),
         }
-        self.is_changed = true;
     }
 
-    fn begin(&mut self, client: Option<u64>, done: String, before: Option<Description>) {
-        self.take_number();
-        let note = self.note.take();
-        self.doing = Some(Doing { before, done, note, ..Doing::new(What::Begin, client) });
-    }
-
-    pub(crate) fn stop(&mut self, client: u64) -> Result<(), Outcome> {
-        let name = &self.description.name;
-        if self.recording.is_none() {
-            let why = self.note.as_ref().map_or_else(String::new, |note| format!(": {note}"));
-            return Err(Outcome::Refused(format!("session {name} does not record{why}")));
+    /// Removes the folders that have nothing in them.
+    fn remove_empty(&self) -> std::io::Result<()> {
+        let folder = &self.description.folder;
+        for part in self.parts.iter().filter(|part| part.key != Key::default()) {
+            let of_part = part.description.folder.ancestors().take_while(|above| above != folder);
+            // One that is not empty stays, and those above it.
+            let _ = of_part.map(fs::remove_dir).take_while(Result::is_ok).count();
         }
-        self.ending(What::Stop, client);
-        Ok(())
-    }
-
-    pub(crate) fn destroy(&mut self, client: u64) {
-        self.ending(What::Destroy, client);
-    }
-
-    fn ending(&mut self, what: What, client: u64) {
-        self.doing = Some(Doing::new(what, Some(client)));
+        match fs::remove_dir(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Ends what records, and whatever was being done, because the daemon ends.
     pub(crate) fn end(&mut self, why: &str) {
-        if !self.is_at_rest() {
-            self.note = Some(why.to_owned());
-            self.is_changed = true;
-        }
-        self.doing = None;
-        self.recording.iter_mut().chain(&mut self.next).for_each(Stretch::end);
+        (self.doing, self.is_started) = (None, false);
+        self.parts.iter_mut().for_each(|part| part.end(why));
     }
 
     /// Goes on as far as it goes without waiting.
-    pub(crate) fn step(&mut self, place: &Place) -> Option<Step> {
-        self.recording.iter_mut().chain(&mut self.next).for_each(Stretch::look);
-        let taken = self.recording.as_mut().and_then(Stretch::taken);
-        let rotated = self.recording.as_mut().and_then(Stretch::rotated);
-        if let Some(ended) = self.recording.take_if(|recording| recording.ended().is_some()) {
-            self.close(ended);
-        }
-        // The daemon ends.
-        if self.doing.is_none()
-            && let Some(ended) = self.next.take_if(|next| next.ended().is_some())
-            && ended.phase() >= Phase::Beginning
-        {
-            self.close(ended);
-        }
-        if self.doing.is_none() && self.recording.as_mut().is_some_and(Stretch::wants_rotation) {
-            self.go_on(None);
-        }
-        let doing = self.doing.as_mut()?;
-        match doing.what {
-            What::Begin => self.step_begin(place),
-            What::Check => self.step_check(place),
-            What::Rotate => self.step_rotate(rotated),
-            What::Snapshot => self.step_snapshot(taken),
-            What::Stop | What::Destroy => match &mut self.recording {
-                Some(recording) => {
-                    recording.end();
-                    None
+    pub(crate) fn step(&mut self, place: &Place) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut answers = Vec::new();
+        for part in &mut self.parts {
+            let Some(step) = part.step(place) else { continue };
+            match (step.client, &self.doing, &part.key.program) {
+                (Some(client), Some(doing), _) if doing.client == client => {
+                    answers.push((part.key.clone(), part.has_nothing, step.answer));
                 }
-                None => self.ended(place),
-            },
-        }
-    }
-
-    /// Starts what is to record next.
-    fn step_start(&mut self, place: &Place) -> Option<Step> {
-        match Stretch::start(&self.description, self.last, place) {
-            Ok(next) => {
-                (self.next, self.is_changed) = (Some(next), true);
-                None
-            }
-            Err(error) => {
-                let doing = self.doing.take()?;
-                self.description = doing.before.unwrap_or_else(|| self.description.clone());
-                self.note = self.note.take().or(doing.note);
-                let answer = Answer::of(Outcome::Failed(error));
-                Some(Step { client: doing.client, answer, is_gone: false })
+                (None, _, Some(program)) => {
+                    let Answer { outcome, said, .. } = step.answer;
+                    if let (Outcome::Refused(text) | Outcome::Failed(text), false) =
+                        (outcome, part.has_nothing)
+                    {
+                        self.said.push(format!("{text}: {}; {}", program.path, one_line(&said)));
+                    }
+                }
+                (client, ..) => steps.push(Step { client, answer: step.answer, is_gone: false }),
             }
         }
+        for (key, has_nothing, answer) in answers {
+            self.is_answered(&key, has_nothing, answer);
+        }
+        steps.extend(self.finish());
+        steps
     }
 
-    /// Has a recording get ready, and does not let it begin. What else is wrong with it, as that there is no process yet, may pass.
-    fn step_check(&mut self, place: &Place) -> Option<Step> {
-        let Some(next) = &mut self.next else { return self.step_start(place) };
-        if next.ended().is_none() {
-            if next.phase() == Phase::Held {
-                next.end();
+    /// A part has done what it was asked for, or not.
+    fn is_answered(&mut self, key: &Key, has_nothing: bool, answer: Answer) {
+        let Some(doing) = &mut self.doing else { return };
+        // What a program has not is no failure of the session.
+        let is_done = matches!(answer.outcome, Outcome::Done(_));
+        if let (Some(program), false) = (&key.program, is_done) {
+            if let (Outcome::Refused(text) | Outcome::Failed(text), false) = (&answer.outcome, has_nothing) {
+                let said = one_line(&answer.said);
+                doing.answers.push(Answer {
+                    said: format!("weir: {}: {text}: {said}\n", program.path),
+                    ..Answer::of(Outcome::Done(String::new()))
+                });
             }
+            return;
+        }
+        doing.answers.push(answer);
+    }
+
+    /// The answer, where all parts are done.
+    fn finish(&mut self) -> Option<Step> {
+        if self.parts.iter().any(|part| part.is_busy() || part.joins()) {
             return None;
         }
-        let (doing, mut next) = (self.doing.take()?, self.next.take()?);
-        let (said, name) = (next.told(), self.description.name.clone());
-        self.give_back(next.number, place);
+        let mut doing = self.doing.take()?;
         self.is_changed = true;
-        let answer = match (next.has_wrong_filter, doing.before) {
-            (true, Some(before)) => {
-                self.description = before;
-                Answer { said, ..Answer::of(Outcome::Refused(format!("session {name} is as before"))) }
-            }
-            _ => Answer::of(Outcome::Done(doing.done)),
+        let is_failed = |answer: &Answer| !matches!(answer.outcome, Outcome::Done(_));
+        let said: String = doing.answers.iter().map(|answer| &answer.said[..]).collect();
+        let step = |outcome: Outcome, is_gone: bool| {
+            let answer = Answer { said: said.clone(), ..Answer::of(outcome) };
+            Some(Step { client: Some(doing.client), answer, is_gone })
         };
-        Some(Step { client: doing.client, answer, is_gone: false })
-    }
-
-    fn step_begin(&mut self, place: &Place) -> Option<Step> {
-        if self.next.is_none() {
-            return self.step_start(place);
+        if self.is_plain()
+            && let [answer] = &doing.answers[..]
+        {
+            let is_failed = is_failed(answer);
+            if is_failed && let Some(before) = doing.before {
+                self.description = before;
+            }
+            if is_failed && doing.what == What::Start {
+                self.is_started = false;
+            }
+            return step(answer.outcome.clone(), doing.what == What::Destroy && !is_failed);
         }
-        let next = self.next.as_mut()?;
-        if next.ended().is_some() && next.phase() != Phase::Recording {
-            return self.failed(place);
+        if let Some(outcome) = doing.failed {
+            return step(outcome, false);
         }
-        match next.phase() {
-            Phase::Preparing | Phase::Beginning => None,
-            Phase::Held => {
-                match &mut self.recording {
-                    Some(recording) if recording.phase() == Phase::LetGo => {
-                        let is_open = recording.counts().is_some_and(|counts| !counts.is_waiting);
-                        next.go(is_open, Some(recording.id));
-                    }
-                    Some(recording) => recording.ask_to_hand_over(),
-                    // It is not wanted any more.
-                    None if self.doing.as_ref().is_some_and(|doing| doing.is_stopped) => next.end(),
-                    None => next.go(self.doing.as_ref().is_some_and(|doing| doing.is_open), None),
+        let failed =
+            doing.answers.iter().find(|answer| is_failed(answer)).map(|answer| answer.outcome.clone());
+        match (failed, doing.what) {
+            (None, What::Stop | What::Destroy) => {
+                step(Outcome::Done(self.ended(doing.what)), doing.what == What::Destroy)
+            }
+            (None, _) => step(Outcome::Done(doing.done), false),
+            // What was begun beside it is taken back.
+            (Some(outcome), What::Start | What::Change) => {
+                let client = doing.client;
+                match doing.before.take() {
+                    Some(before) => self.description = before,
+                    None => self.is_started = false,
                 }
-                None
-            }
-            // What was in its rings is written then.
-            Phase::Recording if self.recording.is_some() => {
-                self.recording.as_mut().into_iter().for_each(Stretch::end);
-                None
-            }
-            Phase::Recording | Phase::LetGo => {
-                let (doing, mut next) = (self.doing.take()?, self.next.take()?);
-                let folder = self.description.folder_of(next.number);
-                let is_change = doing.before.is_some();
-                let gap = doing.gap.filter(|_| is_change).map(|since| {
-                    format!("what came in {} ms between the folders", since.elapsed().as_millis())
-                });
-                let rings = (is_change && !self.description.keeps_what_is_left())
-                    .then(|| "what was in the rings".to_owned());
-                let missing: Vec<String> = gap.into_iter().chain(rings).collect();
-                let missing = match &missing[..] {
-                    [] => String::new(),
-                    missing => format!("; {} is missing", missing.join(", and ")),
+                let is_start = doing.what == What::Start;
+                doing.failed = Some(outcome.clone());
+                self.doing = Some(doing);
+                let undone = match is_start {
+                    true => self
+                        .parts
+                        .iter_mut()
+                        .filter(|part| part.is_recording())
+                        .try_for_each(|part| part.stop(client)),
+                    false => self.change_parts(client),
                 };
-                let into =
-                    if self.description.overwrites() { "into its rings; snapshots go to" } else { "into" };
-                let outcome = Outcome::Done(format!("{}, {into} {}{missing}", doing.done, folder.display()));
-                let said = doing.said + &next.told();
-                let outcome = match doing.is_stopped {
-                    false => outcome,
-                    true => {
-                        next.end();
-                        Outcome::Done(format!("{}; an event has ended the recording (--stop-on)", doing.done))
+                match undone {
+                    Ok(()) => None,
+                    Err(_) => {
+                        self.doing = None;
+                        let answer = Answer { said, ..Answer::of(outcome) };
+                        Some(Step { client: Some(client), answer, is_gone: false })
                     }
-                };
-                (self.recording, self.is_changed) = (Some(next), true);
-                Some(Step {
-                    client: doing.client,
-                    answer: Answer { said, ..Answer::of(outcome) },
-                    is_gone: false,
-                })
+                }
             }
+            (Some(outcome), _) => step(outcome, false),
         }
     }
 
-    fn step_rotate(&mut self, rotated: Option<Result<(), String>>) -> Option<Step> {
-        let rotated = match (rotated, &self.recording) {
-            (Some(rotated), _) => rotated,
-            (None, Some(_)) => return None,
-            (None, None) => Err("its recording ended before".to_owned()),
-        };
-        let doing = self.doing.take()?;
-        self.is_changed = true;
-        let (name, folder) = (&self.description.name, self.description.folder_of(self.last));
-        let outcome = match rotated {
-            Ok(()) => Outcome::Done(format!("session {name} goes on, into {}", folder.display())),
-            Err(why) => Outcome::Failed(format!("session {name} has no folder after the one before: {why}")),
-        };
-        let said = doing.said + &self.recording.as_mut().map_or_else(String::new, Stretch::told);
-        Some(Step { client: doing.client, answer: Answer { said, ..Answer::of(outcome) }, is_gone: false })
-    }
-
-    fn step_snapshot(&mut self, taken: Option<Result<String, String>>) -> Option<Step> {
-        let taken = match (taken, &self.recording) {
-            (Some(taken), _) => taken,
-            (None, Some(_)) => return None,
-            (None, None) => Err("its recording ended before".to_owned()),
-        };
-        let doing = self.doing.take()?;
-        let (name, number) = (&self.description.name, self.last);
-        let outcome = match taken {
-            Ok(snapshot) => {
-                let folder = self.description.folder_of(number).join(snapshot);
-                Outcome::Done(format!("session {name} has a snapshot, in {}", folder.display()))
-            }
-            Err(why) => Outcome::Failed(format!("session {name} has no snapshot: {why}")),
-        };
-        let said = doing.said + &self.recording.as_mut().map_or_else(String::new, Stretch::told);
-        Some(Step { client: doing.client, answer: Answer { said, ..Answer::of(outcome) }, is_gone: false })
-    }
-
-    /// The number of a folder into which nothing was recorded is free again.
-    fn give_back(&mut self, number: u64, place: &Place) {
-        let folder = self.description.folder_of(number);
-        discard_empty(&folder);
-        if !folder.exists() {
-            place.forget(&self.description.name, number);
-            self.last = number - 1;
-        }
-    }
-
-    /// What was to record has ended before it did.
-    fn failed(&mut self, place: &Place) -> Option<Step> {
-        let (doing, mut next) = (self.doing.take()?, self.next.take()?);
-        self.is_changed = true;
-        let name = self.description.name.clone();
-        let said = doing.said + &next.told();
-        // The processes may have been touched: what is in the folder is what was recorded then.
-        if let Some(counts) = next.counts().filter(|_| next.phase() >= Phase::Beginning) {
-            self.counts.add(&counts);
-        }
-        self.note = self.note.take().or(doing.note);
-        self.give_back(next.number, place);
-        let is_refused = next.ended().is_some_and(|status| status.code() == Some(1));
-        let then = match (&mut self.recording, doing.before) {
-            (Some(recording), Some(before)) => {
-                recording.take_back();
-                self.description = before;
-                format!("session {name} records on as before")
-            }
-            (Some(_), None) => format!("session {name} records on"),
-            (None, Some(_)) => {
-                let why = "what was to record after a change could not begin";
-                self.note.get_or_insert_with(|| why.to_owned());
-                format!("session {name} does not record any more")
-            }
-            (None, None) => format!("session {name} does not record"),
-        };
-        let outcome = if is_refused { Outcome::Refused(then) } else { Outcome::Failed(then) };
-        Some(Step { client: doing.client, answer: Answer { said, ..Answer::of(outcome) }, is_gone: false })
-    }
-
-    /// What was asked to end has.
-    fn ended(&mut self, place: &Place) -> Option<Step> {
-        let doing = self.doing.take()?;
-        let Description { name, folder, .. } = &self.description;
-        self.is_changed = true;
-        let is_gone = doing.what == What::Destroy;
-        let (kept, shown) = (self.kept(&self.counts), folder.display());
-        let outcome = if is_gone {
-            for number in 1..=self.last {
-                place.forget(name, number);
-            }
-            // Where nothing was recorded.
-            match fs::remove_dir(folder) {
-                Ok(()) => format!("session {name} is gone; nothing was recorded"),
-                Err(_) => format!("session {name} is gone; {kept} are in {shown}"),
-            }
-        } else {
-            format!("session {name} does not record any more; {kept} are in {shown}")
-        };
-        let answer = Answer { said: doing.said, ..Answer::of(Outcome::Done(outcome)) };
-        Some(Step { client: doing.client, answer, is_gone })
-    }
-
-    /// What a recording has come to.
-    fn kept(&self, counts: &Counts) -> String {
-        match self.description.overwrites() {
-            true => format!("{} snapshots", counts.snapshots),
-            false => format!("{} events", counts.recorded()),
-        }
-    }
-
-    /// Takes what a recording that has ended has come to.
-    fn close(&mut self, mut ended: Stretch) {
-        self.is_changed = true;
-        let counts = ended.counts();
-        if let Some(counts) = &counts {
-            self.counts.add(counts);
-        }
-        let said = ended.told();
-        let status = ended.ended();
-        let is_done = status.is_some_and(|status| status.success());
-        let how = match status.and_then(|status| status.code()) {
-            Some(code) => format!("with exit code {code}"),
-            None => "by a signal".to_owned(),
-        };
-        self.note = match (ended.is_asked_to_end(), is_done) {
-            (_, true) if ended.is_stopped => Some("an event has ended its recording (--stop-on)".to_owned()),
-            (true, true) => self.note.take(),
-            (false, true) => Some("the processes that it was to record have ended".to_owned()),
-            (_, false) if said.is_empty() => Some(format!("its recording ended {how}")),
-            (_, false) => Some(format!("its recording ended {how}: {}", last_lines(&said))),
-        };
-        if counts.as_ref().is_none_or(|counts| !counts.is_over) {
-            let number = ended.folder;
-            let note = self.note.take().map_or_else(String::new, |note| format!("{note}; "));
-            self.note = Some(format!("{note}how much was recorded into folder {number} is not known"));
-        }
-        if self.description.overwrites() {
-            discard_empty(&self.description.folder_of(ended.number));
-        }
-        if let Some(doing) = &mut self.doing {
-            doing.said += &said;
-            doing.is_open = counts.as_ref().is_some_and(|counts| !counts.is_waiting);
-            let phase = self.next.as_ref().map(Stretch::phase);
-            // What it had is recorded by the next, if that records.
-            doing.gap = (phase != Some(Phase::Recording)).then(Instant::now);
-            if let (Some(next), Some(counts)) = (&mut self.next, &counts)
-                && next.phase() >= Phase::Beginning
-            {
-                next.is_opened(!counts.is_waiting);
-            }
-            doing.is_stopped = ended.is_stopped;
-        }
+    fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.parts.iter().for_each(|part| sum.add(&part.counts()));
+        sum
     }
 
     /// What `weir record status` shows.
     pub(crate) fn status(&self) -> Value {
-        let mut counts = self.counts.clone();
-        if let Some(now) = self.recording.as_ref().and_then(Stretch::counts) {
-            counts.add(&now);
-        }
-        let state = match (&self.doing, &self.recording) {
-            (Some(Doing { what: What::Begin, .. }), None) => "starting",
-            (Some(Doing { what: What::Begin, .. }), Some(_)) => "changing",
-            (Some(Doing { what: What::Snapshot | What::Rotate, .. }), Some(_)) => "recording",
-            (Some(_), Some(_)) => "stopping",
-            (_, Some(_)) => "recording",
-            (_, None) => "stopped",
+        let recording: Vec<&Stretch> = self.parts.iter().filter_map(Part::recording).collect();
+        let state = match &self.parts[..] {
+            [one] if self.is_plain() => one.state(),
+            _ if self.wants_programs() => "recording",
+            parts => parts.iter().map(Part::state).find(|state| *state != "stopped").unwrap_or("stopped"),
         };
+        let parts = self.parts.iter().filter(|part| !part.has_nothing).map(|part| {
+            json!({
+                "channel": part.key.channel,
+                "program": part.key.program.as_ref().map(|program| &program.path),
+                "folder": part.description.folder.to_string_lossy(),
+                "state": part.state(),
+                "recorder": part.recording().map(|recording| recording.id.pid),
+                "recorded": part.counts().recorded(),
+                "note": part.note(),
+            })
+        });
         json!({
             "description": self.description.object(),
             "state": state,
-            "recorder": self.recording.as_ref().map(|recording| recording.id.pid),
-            "number": self.recording.as_ref().map(|recording| recording.folder),
-            "recording_ms": self.recording.as_ref().map(|recording| recording.age().as_millis() as u64),
-            "counts": counts.object(),
-            "note": self.note,
+            "recorders": recording.iter().map(|recording| recording.id.pid).collect::<Vec<_>>(),
+            "number": recording.first().filter(|_| self.is_plain()).map(|recording| recording.folder),
+            "recording_ms": recording.iter().map(|recording| recording.age().as_millis() as u64).max(),
+            "counts": self.counts().object(),
+            "note": self.parts.iter().filter(|_| self.is_plain()).find_map(Part::note),
+            "parts": parts.filter(|_| !self.is_plain()).collect::<Vec<_>>(),
         })
     }
 
     /// For the state file.
     pub(crate) fn object(&self) -> Value {
-        let open: Vec<Value> = self
-            .stretches()
-            .map(
-                |stretch| json!({"number": stretch.number, "folder": stretch.folder, "pid": stretch.id.pid, "start": stretch.id.start}),
-            )
-            .collect();
-        json!({
-            "description": self.description.object(),
-            "last": self.last,
-            "counts": self.counts.object(),
-            "note": self.note,
-            "open": open,
-        })
+        let parts: Vec<Value> = self.parts.iter().map(Part::object).collect();
+        json!({"description": self.description.object(), "parts": parts})
     }
 
     /// As a daemon has kept it that is gone: its recordings have ended with it, or do so now. And what is to be told of that.
@@ -594,69 +622,38 @@ impl Session {
         let mut object = Object::of(value, "a session that was kept")?;
         let description = Description::of_object(object.value("description").unwrap_or_default())?;
         let mut session = Session::new(description);
-        session.last = object.number("last")?;
-        session.counts = Counts::of_object(object.value("counts").unwrap_or_default())?;
-        session.note = object.text_or_none("note")?;
-        let open = object.values("open")?;
-        object.end()?;
-        let name = session.description.name.clone();
         let mut notices = Vec::new();
-        for stretch in open {
-            let mut object = Object::of(stretch, "a recording that was kept")?;
-            let (number, folder, pid) =
-                (object.number("number")?, object.number("folder")?, object.number("pid")?);
-            let id = ProcessId {
-                pid: i32::try_from(pid).map_err(|error| error.to_string())?,
-                start: object.number("start")?,
-            };
-            object.end()?;
-            notices.extend(session.adopt(number, folder, id, place));
+        let of =
+            |key: &Key, folder: &str| session.description.of_channel(key.channel.as_deref(), folder.into());
+        let mut parts = Vec::new();
+        for part in object.values("parts")? {
+            let (part, more) = Part::of_object(part, &of, place)?;
+            parts.push(part);
+            notices.extend(more);
         }
+        object.end()?;
+        session.parts = parts;
+        let name = session.description.name.clone();
         let notice = (!notices.is_empty()).then(|| format!("session {name}: {}", notices.join("; ")));
         Ok((session, notice))
     }
-
-    /// Waits for the end of a recording whose daemon has gone, and takes its counts.
-    fn adopt(&mut self, number: u64, folder: u64, id: ProcessId, place: &Place) -> Option<String> {
-        let start = Instant::now();
-        while process::is_alive(id) && start.elapsed() < limits::LEFT_WAIT {
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        let folder = self.description.folder_of(folder);
-        let shown = folder.display();
-        let counts = stretch::counts(&place.counts(&self.description.name, number));
-        let told = match counts {
-            _ if process::is_alive(id) => {
-                format!("its recording into {shown} (process {}) still ends", id.pid)
-            }
-            Some(counts) => {
-                self.counts.add(&counts);
-                let (kept, whole) = (self.kept(&counts), if counts.is_over { "" } else { " or more" });
-                format!("its recording ended with the daemon, {kept}{whole} are in {shown}")
-            }
-            // It was never let go on, and has removed what it made.
-            None if !folder.exists() => return None,
-            None => format!("its recording ended with the daemon; how much is in {shown} is not known"),
-        };
-        self.note = Some("the daemon was ended while it recorded".to_owned());
-        Some(told)
-    }
 }
 
-/// Removes a folder in which nothing but the description of a trace is.
-fn discard_empty(folder: &Path) {
-    let names: Vec<_> =
-        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
-    if names.iter().all(|name| name.as_os_str() == "metadata") {
-        let _ = fs::remove_file(folder.join("metadata"));
-        let _ = fs::remove_dir(folder);
-    }
-}
-
-/// The end of what was said, on one line.
-fn last_lines(said: &str) -> String {
+/// A text of a recording, for a message.
+fn one_line(said: &str) -> String {
     let lines: Vec<&str> = said.lines().map(|line| line.trim_start_matches("weir: ")).collect();
-    lines[lines.len().saturating_sub(3)..].join("; ")
+    lines.join("; ")
+}
+
+/// What a folder of a program is called.
+fn file_name(name: &str) -> String {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    let fit: String =
+        name.chars().map(|c| if is_fit(c) { c } else { '_' }).take(limits::NAME_BYTES).collect();
+    match &fit[..] {
+        "" | "." | ".." => "program".to_owned(),
+        _ => fit,
+    }
 }
 
 /// Makes the folder of a new session, or refuses one that has something in it.

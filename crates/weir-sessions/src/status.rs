@@ -4,6 +4,9 @@
 
 use serde_json::{Value, json};
 
+use weir_process::Whose;
+
+use crate::channel::Channel;
 use crate::counts::Counts;
 use crate::description::Description;
 use weir_source::printable;
@@ -14,8 +17,10 @@ pub struct Status {
     /// What it is asked for.
     pub description: Description,
     state: String,
-    /// The process that records.
-    pub recorder: Option<i32>,
+    /// The processes that record.
+    pub recorders: Vec<i32>,
+    /// Of channels and programs, as the daemon has them.
+    parts: Vec<Value>,
     number: Option<u64>,
     recording_ms: Option<u64>,
     counts: Counts,
@@ -38,7 +43,8 @@ impl Status {
         Ok(Status {
             description: Description::of_object(object["description"].take())?,
             state: text(&object["state"]).ok_or("a session without a state")?,
-            recorder: object["recorder"].as_i64().and_then(|pid| i32::try_from(pid).ok()),
+            recorders: numbers(&object["recorders"]),
+            parts: object["parts"].as_array().cloned().unwrap_or_default(),
             number: object["number"].as_u64(),
             recording_ms: object["recording_ms"].as_u64(),
             note: text(&object["note"]),
@@ -63,11 +69,41 @@ impl Status {
             }
         };
         line("note", self.note.clone().unwrap_or_default());
-        line("rings", self.rings());
+        let default = (self.description.size, self.description.overwrites());
+        line("rings", self.rings(default, self.description.waits()));
+        for channel in &self.description.channels {
+            let Channel { name, size, options, contexts, is_disabled } = channel;
+            let overwrites = options.contains_key("overwrite");
+            let mut shown = format!(
+                "{name}, {}",
+                self.rings((*size, overwrites), options.get("blocking").map(String::as_str))
+            );
+            let contexts: Vec<&str> = contexts.iter().map(|context| context.name()).collect();
+            if !contexts.is_empty() {
+                shown += &format!(", with {}", contexts.join(", "));
+            }
+            line("channel", shown + if *is_disabled { ", disabled" } else { "" });
+        }
         line("options", self.description.shown_options());
         let waits = self.state == "recording" && self.counts.is_waiting;
         line("waits", if waits { "for an event that starts it".to_owned() } else { String::new() });
         line("of", self.who());
+        for (attribute, values) in self.description.tracked.sets() {
+            let values: Vec<&str> = values.collect();
+            let values = if values.is_empty() { "none".to_owned() } else { values.join(", ") };
+            line("tracked", format!("{attribute} {values}"));
+        }
+        for part in &self.parts {
+            let text = |name: &str| part[name].as_str();
+            let channel = text("channel").map_or_else(String::new, |channel| format!("{channel}, "));
+            let program = text("program").map_or_else(String::new, |program| format!("{program}, "));
+            let note = text("note").map_or_else(String::new, |note| format!("; {note}"));
+            let (state, folder) = (text("state").unwrap_or_default(), text("folder").unwrap_or_default());
+            line(
+                "part",
+                format!("{channel}{program}{state}, {} events, in {folder}{note}", part["recorded"]),
+            );
+        }
         let processes = traced.iter().map(|process| format!("{} ({})", process.pid, process.name));
         line("processes", processes.collect::<Vec<_>>().join(", "));
         rules.iter().for_each(|rule| line("event", rule.to_string()));
@@ -86,24 +122,19 @@ impl Status {
         text
     }
 
-    /// The one channel: what each CPU has, and what becomes of what comes while it is full.
-    fn rings(&self) -> String {
-        let size = match self.description.size {
+    /// Of a channel: what each CPU has, and what becomes of what comes while it is full.
+    fn rings(&self, (size, overwrites): (u64, bool), waits: Option<&str>) -> String {
+        let size = match size {
             whole if whole.is_multiple_of(1 << 20) => format!("{}M", whole >> 20),
             other => format!("{}K", other >> 10),
         };
-        let after =
-            self.description.waits().map_or_else(String::new, |time| format!(" after waiting for {time}"));
-        format!("{size} for each CPU, {}{after}", self.mode())
-    }
-
-    fn mode(&self) -> &'static str {
-        if self.description.overwrites() { "overwrite" } else { "discard" }
+        let after = waits.map_or_else(String::new, |time| format!(" after waiting for {time}"));
+        format!("{size} for each CPU, {}{after}", mode(overwrites))
     }
 
     /// The processes that were asked for, as the command line has them.
     fn who(&self) -> String {
-        let Description { processes, cgroups, units, containers, follow, .. } = &self.description;
+        let Description { processes, cgroups, units, containers, programs, follow, .. } = &self.description;
         let of = |flag: &str, names: &[String]| -> Vec<String> {
             names.iter().map(|name| format!("{flag} {name}")).collect()
         };
@@ -114,6 +145,10 @@ impl Status {
             of("--container", containers),
         ]
         .concat();
+        words.extend(programs.map(|whose| match whose {
+            Whose::Own => "--user".to_owned(),
+            other => format!("--user={other}"),
+        }));
         words.extend(follow.option().map(str::to_owned));
         words.join(" ")
     }
@@ -132,13 +167,17 @@ impl Status {
             "note": self.note,
             "folder": description["folder"],
             "number": self.number,
-            "recorder": self.recorder,
+            "recorder": self.recorders.first(),
+            "recorders": self.recorders,
+            "parts": self.parts,
             "recording_ms": self.recording_ms,
             "of": {
                 "processes": description["processes"],
                 "cgroups": description["cgroups"],
                 "units": description["units"],
                 "containers": description["containers"],
+                "programs": description["programs"],
+                "tracked": description["tracked"],
                 "follow": description["follow"],
             },
             "processes": processes,
@@ -146,7 +185,8 @@ impl Status {
             "disabled": description["disabled"],
             "contexts": description["contexts"],
             "size": description["size"],
-            "mode": self.mode(),
+            "mode": mode(self.description.overwrites()),
+            "channels": description["channels"],
             "options": description["options"],
             "waiting": self.state == "recording" && self.counts.is_waiting,
             "snapshots": self.counts.snapshots,
@@ -156,6 +196,15 @@ impl Status {
             "events": events.collect::<Vec<_>>(),
         })
     }
+}
+
+fn mode(overwrites: bool) -> &'static str {
+    if overwrites { "overwrite" } else { "discard" }
+}
+
+fn numbers(value: &Value) -> Vec<i32> {
+    let values = value.as_array().into_iter().flatten();
+    values.filter_map(|pid| i32::try_from(pid.as_i64()?).ok()).collect()
 }
 
 fn lost(count: u64) -> String {

@@ -23,7 +23,9 @@ use weir_trace::private;
 use crate::counts::Counts;
 use crate::description::Description;
 use crate::place::{self, Place};
+use crate::program::OfProgram;
 use crate::recorder;
+use crate::turn::Word;
 use crate::{limits, process};
 
 pub(crate) struct Stretch {
@@ -47,6 +49,10 @@ pub(crate) struct Stretch {
     pub(crate) is_stopped: bool,
     /// It could not begin: an event has not what its filter asks for.
     pub(crate) has_wrong_filter: bool,
+    /// It could not begin: the program has none of its events.
+    pub(crate) has_no_event: bool,
+    /// What it said of processes that were held.
+    said_of_held: Vec<SaidOfHeld>,
     /// The number of the request, and how many there were.
     asked_to_hand_over: Option<u64>,
     hand_overs: u64,
@@ -62,6 +68,25 @@ pub(crate) struct Stretch {
     told: u64,
 }
 
+/// What a recording says of a process that was held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SaidOfHeld {
+    /// It is stopped by it, and may be let go.
+    Took(ProcessId),
+    /// It waits for it, so that others can come.
+    AtDoor(ProcessId),
+    /// It is recorded, or cannot be.
+    Has(ProcessId),
+}
+
+impl SaidOfHeld {
+    pub(crate) fn of(&self) -> ProcessId {
+        match self {
+            SaidOfHeld::Took(id) | SaidOfHeld::AtDoor(id) | SaidOfHeld::Has(id) => *id,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
     Preparing,
@@ -75,15 +100,19 @@ pub(crate) enum Phase {
 }
 
 impl Stretch {
-    /// Starts the process.
-    pub(crate) fn start(description: &Description, number: u64, place: &Place) -> Result<Stretch, String> {
-        let name = &description.name;
-        let (counts, log) = (place.counts(name, number), place.log_of(name, number));
+    /// Starts the process. `of`: the program that it is to record of, if it is one; `files`: what its files beside the socket are called after, and its number.
+    pub(crate) fn start(
+        description: &Description,
+        of: Option<OfProgram>,
+        (files, number): (&str, u64),
+        place: &Place,
+    ) -> Result<Stretch, String> {
+        let (counts, log) = (place.counts(files, number), place.log_of(files, number));
         let _ = fs::remove_file(&counts);
         let file = private::options().write(true).create(true).truncate(true).open(&log);
         let file = file.map_err(|error| format!("cannot write {}: {error}", log.display()))?;
         let mut command = Command::new((place.program)());
-        command.args(description.arguments(number, &counts));
+        command.args(description.arguments(number, &counts, of.as_ref()));
         // For a command of its own (--run) that speaks to this daemon.
         command.env(place::SOCKET_VARIABLE, &place.socket);
         command.current_dir(&description.directory);
@@ -116,6 +145,8 @@ impl Stretch {
             wants_rotation: false,
             is_stopped: false,
             has_wrong_filter: false,
+            has_no_event: false,
+            said_of_held: Vec::new(),
             asked_to_hand_over: None,
             hand_overs: 0,
             begins_open: false,
@@ -172,6 +203,10 @@ impl Stretch {
                 ("rotate", _) => self.wants_rotation = true,
                 ("stopped", _) => self.is_stopped = true,
                 ("wrong-filter", _) => self.has_wrong_filter = true,
+                ("no-event", _) => self.has_no_event = true,
+                ("took", id) => self.said_of_held.extend(process_id(id).map(SaidOfHeld::Took)),
+                ("at-door", id) => self.said_of_held.extend(process_id(id).map(SaidOfHeld::AtDoor)),
+                ("has", id) => self.said_of_held.extend(process_id(id).map(SaidOfHeld::Has)),
                 _ => {}
             }
         }
@@ -221,6 +256,23 @@ impl Stretch {
             self.begins_open = is_open;
             self.say(&[if is_open { recorder::OPENED } else { recorder::SHUT }]);
         }
+    }
+
+    /// Says what it is to do with a process that was held.
+    pub(crate) fn tell_of_held(&mut self, id: ProcessId, word: Word) {
+        let byte = match word {
+            Word::Take { others: false } => recorder::TAKE,
+            Word::Take { others: true } => recorder::TAKE_FIRST,
+            Word::Join => recorder::JOIN,
+            Word::GoOn => recorder::GO_ON,
+        };
+        let words = format!("{} {}\n", id.pid, id.start);
+        self.say(&[&[byte], words.as_bytes()].concat());
+    }
+
+    /// What it said of such processes since this was asked last.
+    pub(crate) fn said_of_held(&mut self) -> Vec<SaidOfHeld> {
+        std::mem::take(&mut self.said_of_held)
     }
 
     /// Asks it for a snapshot; [`Stretch::taken`] will have the answer.
@@ -295,6 +347,12 @@ impl Stretch {
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.said.as_ref().map(|said| said.as_fd())
     }
+}
+
+/// A process as [`recorder::TAKE`] has it.
+fn process_id(words: &str) -> Option<ProcessId> {
+    let (pid, start) = words.split_once(' ')?;
+    Some(ProcessId { pid: pid.parse().ok()?, start: start.parse().ok()? })
 }
 
 /// What a file of counts says.

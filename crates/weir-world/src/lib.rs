@@ -11,6 +11,7 @@ mod found;
 mod headers;
 mod kernel;
 mod later;
+mod loaded;
 mod lttng;
 
 use std::cell::{OnceCell, RefCell};
@@ -33,6 +34,7 @@ use weir_symbols::{Binary, Error, FileIdentity, Function, LinkAddr, StaticProbe,
 use crate::found::{found_prototype, found_static};
 use crate::kernel::KernelTypes;
 pub use crate::later::Later;
+pub use crate::loaded::{loads_lttng, lttng_libraries};
 use crate::lttng::InFile;
 pub use crate::lttng::LttngProbe;
 
@@ -46,6 +48,12 @@ pub fn binaries(pid: Option<i32>) -> Result<Binaries, weir_probe::Error> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok().map(|path| path.display().to_string());
     let program = program.map(|path| path.strip_suffix(" (deleted)").map_or(path.clone(), String::from));
     Ok(Binaries::of(pid, program, Places { root, ..places() }, mappings))
+}
+
+/// The files of a process that is about to begin: what it maps by now, and what its program needs.
+pub fn binaries_of_program(pid: i32, library_path: &str) -> Result<Binaries, weir_probe::Error> {
+    let library_path = library_path.split([':', ';']).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    Ok(Binaries { is_beginning: true, library_path: library_path.collect(), ..binaries(Some(pid))? })
 }
 
 /// Where files are looked for, as weir itself sees them.
@@ -72,6 +80,10 @@ pub struct Binaries {
     staying: OnceCell<HashSet<FileIdentity>>,
     /// What the target executes: a path, or a name to look for.
     program: Option<String>,
+    /// It may map more of what its program needs.
+    is_beginning: bool,
+    /// Of LD_LIBRARY_PATH, as far as it is known.
+    library_path: Vec<PathBuf>,
     /// What libraries there are that it could load.
     later: Later,
     /// Where headers are looked for first.
@@ -91,6 +103,8 @@ impl Binaries {
             lttng: RefCell::default(),
             staying: OnceCell::new(),
             program,
+            is_beginning: false,
+            library_path: Vec::new(),
             later: Later::default(),
             folders: Vec::new(),
             kernel: OnceCell::new(),
@@ -107,6 +121,8 @@ impl Binaries {
             lttng: RefCell::default(),
             staying: OnceCell::new(),
             program,
+            is_beginning: false,
+            library_path: Vec::new(),
             later: Later::default(),
             folders: Vec::new(),
             kernel: OnceCell::new(),
@@ -157,6 +173,11 @@ impl Binaries {
 impl Binaries {
     fn kernel(&self) -> Option<&KernelTypes> {
         self.kernel.get_or_init(KernelTypes::read).as_ref()
+    }
+
+    /// Of no process.
+    pub fn is_of_machine(&self) -> bool {
+        self.pid.is_none()
     }
 
     /// Those of a running process that shares weir's root.
@@ -243,7 +264,11 @@ impl Binaries {
     fn static_probes_of_all(&self, asked: &Asked<'_>) -> Result<Vec<FoundStatic>, WorldError> {
         let Asked { kind, provider, wanted, .. } = *asked;
         let called = kind.unwrap_or(StaticKind::Usdt).name();
-        let paths = if self.pid.is_some() { self.mapped_paths() } else { self.needed_paths() };
+        let paths = match self.pid {
+            Some(_) if self.is_beginning => self.beginning_paths(),
+            Some(_) => self.mapped_paths(),
+            None => self.needed_paths(),
+        };
         if paths.is_empty() {
             let message =
                 "the binary is to be one that a process maps, and there is no process yet".to_owned();
@@ -304,14 +329,43 @@ impl Binaries {
         paths.extend(self.preloaded());
         let mut next = 0;
         while let Some(path) = paths.get(next) {
-            let needed = self.open(path).map_or_else(|_| Vec::new(), |(_, binary)| binary.needed());
+            let opened = self.open(path).ok();
+            let needed = opened.as_ref().map_or_else(Vec::new, |(_, binary)| binary.needed());
             for library in needed {
+                let of = opened.as_ref().map(|(path, binary)| (&**path, &**binary));
+                let library = self.library_path_of(&library, of).unwrap_or(library);
                 if !paths.contains(&library) && paths.len() < NEEDED_MAX {
                     paths.push(library);
                 }
             }
             next += 1;
         }
+        paths
+    }
+
+    /// Where the dynamic linker finds a library of this name that a file needs, if that is where it was told to look first.
+    fn library_path_of(&self, library: &str, of: Option<(&Path, &Binary)>) -> Option<String> {
+        if library.contains('/') || resolve::mapped(library, &self.mappings).is_some() {
+            return None;
+        }
+        let of_file = of.map_or_else(Vec::new, |(path, binary)| binary.run_path(path));
+        let folders = self.library_path.iter().chain(&of_file);
+        let found = folders
+            .map(|folder| folder.join(library))
+            .find_map(|path| resolve::binary(path.to_str()?, &self.places).ok())?;
+        let inside = found.strip_prefix(&self.places.root).ok()?;
+        Some(Path::new("/").join(inside).display().to_string())
+    }
+
+    /// Paths of files that a process which is about to begin has, each once.
+    fn beginning_paths(&self) -> Vec<String> {
+        let mut files = HashSet::new();
+        let mut paths = self.mapped_paths();
+        paths.extend(self.needed_paths());
+        paths.retain(|path| {
+            let identity = self.open(path).ok().and_then(|(_, binary)| binary.identity());
+            identity.is_some_and(|identity| files.insert(identity))
+        });
         paths
     }
 

@@ -3,6 +3,7 @@
 //! In: the commands. Out: what the daemon answers, printed.
 
 mod process;
+mod programs;
 
 use std::os::fd::AsFd as _;
 use std::path::Path;
@@ -14,7 +15,9 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::setsid;
 use weir_process::ProcessSpec;
+use weir_process::tracked::Tracked;
 use weir_run::{check_rule, check_triggers};
+use weir_sessions::channel::Channel;
 use weir_sessions::client::Start;
 use weir_sessions::daemon::{Ended, Surroundings};
 use weir_sessions::description::{Description, check_name};
@@ -25,17 +28,14 @@ use weir_sessions::status::{Status, Traced};
 use weir_sessions::{client, limits};
 
 use crate::args::Format;
-use crate::args::sessions::{self as args, At, Create, Enable, Session};
+use crate::args::sessions::{self as args, At, Create, Enable, Load, One, Session, Track};
 use crate::failure::{Failure, Report as _};
 use crate::manage;
 use crate::print::{print, tell, tell_text};
+use crate::sessions::programs::Programs;
 
 /// The environment's word for how long a daemon without sessions stays, in seconds.
 const IDLE_VARIABLE: &str = "WEIR_IDLE";
-
-/// Why there are no others.
-const ONE_CHANNEL: &str = "a session has one channel, which weir record create makes: --size is that of the ring of each CPU, --overwrite \
-    its mode; for other events in other rings make another session";
 
 pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
     match command {
@@ -51,7 +51,11 @@ pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
         Session::AddContext(args) => {
             let session = one(&args.name, &args.session)?;
             let contexts = args.contexts.clone();
-            told(ask(&args.at, &Request::AddContexts { session, contexts }, false)?)
+            told(ask(
+                &args.at,
+                &Request::AddContexts { session, channel: args.channel.clone(), contexts },
+                false,
+            )?)
         }
         Session::Start(args) => told(ask(&args.at, &Request::Start(one(&args.name, &args.session)?), false)?),
         Session::Stop(args) => told(ask(&args.at, &Request::Stop(one(&args.name, &args.session)?), false)?),
@@ -67,9 +71,21 @@ pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
             told(ask(&args.at, &Request::Snapshot(one(&args.name, &args.session)?), false)?)
         }
         Session::EnableChannel(args) => {
-            let words: Vec<_> = args.words.iter().map(|word| word.to_string_lossy()).collect();
-            Err(Failure::Refused(anyhow!("enable-channel {}: {ONE_CHANNEL}", words.join(" "))))
+            let (session, name) = session_and_channel(&args.session, &args.words)?;
+            let options = args.options().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            let (size, contexts) = (args.size.into(), Vec::new());
+            let channel = Channel { name, size, options, contexts, is_disabled: false };
+            told(ask(&args.at, &Request::EnableChannel { session, channel }, false)?)
         }
+        Session::DisableChannel(args) => {
+            let (session, channel) = session_and_channel(&args.session, &args.words)?;
+            told(ask(&args.at, &Request::DisableChannel { session, channel }, false)?)
+        }
+        Session::Track(args) => told(ask(&args.at, &track(args, true)?, false)?),
+        Session::Untrack(args) => told(ask(&args.at, &track(args, false)?, false)?),
+        Session::Clear(args) => told(ask(&args.at, &Request::Clear(one(&args.name, &args.session)?), false)?),
+        Session::Save(args) => save(args),
+        Session::Load(args) => load(args),
         Session::Daemon(args) => daemon(&place(&args.at)?, args.idle.map_or_else(idle, Ok)?, args.detached),
     }
 }
@@ -92,8 +108,12 @@ fn daemon(place: &Place, idle: Duration, is_detached: bool) -> Result<ExitCode, 
         let signal = signals.read_signal().ok().flatten()?;
         Some(Signal::try_from(signal.ssi_signo as i32).map_or("a signal", Signal::as_str).to_owned())
     };
-    let surroundings =
-        Surroundings { end: signals.as_fd(), is_to_end: &mut is_to_end, tell: &mut |line| tell!("{line}") };
+    let surroundings = Surroundings {
+        end: signals.as_fd(),
+        is_to_end: &mut is_to_end,
+        tell: &mut |line| tell!("{line}"),
+        finder: &mut Programs::of_machine(),
+    };
     if weir_sessions::daemon::run(place, idle, surroundings)? == Ended::OtherThere && !is_detached {
         tell!("weir: a daemon is there already, at {}", place.socket.display());
     }
@@ -155,10 +175,6 @@ fn description(args: &Create) -> Result<Description, Failure> {
     // Told here, where their texts can be shown.
     check_triggers(&args.triggers.options(), args.flight.snapshot_on.as_deref(), args.dialect)?;
     let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
-    let whole = |path: &Path, flag: &str| -> Result<String, Failure> {
-        let path = std::path::absolute(path).with_context(|| flag.to_owned()).map_err(Failure::Refused)?;
-        utf8(&path, flag)
-    };
     let output = args.output.as_deref().unwrap_or(Path::new(&args.name));
     let process = |spec: &ProcessSpec| match spec {
         ProcessSpec::Pid(pid) => pid.to_string(),
@@ -171,6 +187,9 @@ fn description(args: &Create) -> Result<Description, Failure> {
         cgroups: args.cgroups.clone(),
         units: args.units.clone(),
         containers: args.containers.clone(),
+        programs: args.user,
+        tracked: Tracked::default(),
+        channels: Vec::new(),
         follow: args.follow.unwrap_or_default(),
         size: args.size.into(),
         options: args.options().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
@@ -184,15 +203,17 @@ fn description(args: &Create) -> Result<Description, Failure> {
     })
 }
 
+fn whole(path: &Path, flag: &str) -> Result<String, Failure> {
+    let path = std::path::absolute(path).with_context(|| flag.to_owned()).map_err(Failure::Refused)?;
+    utf8(&path, flag)
+}
+
 fn utf8(path: &Path, what: &str) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Failure::Refused(anyhow!("{what} {}: sessions have paths in UTF-8", path.display())))
 }
 
 fn enable(args: &Enable) -> Result<Request, Failure> {
-    if let Some(channel) = &args.channel {
-        return Err(Failure::Refused(anyhow!("--channel {channel}: {ONE_CHANNEL}")));
-    }
     let (session, events) = session_and_events(&args.session, &args.words)?;
     let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
     let rule = Rule {
@@ -202,6 +223,7 @@ fn enable(args: &Enable) -> Result<Request, Failure> {
         only: args.loglevel_only,
         filter: args.filter.clone(),
         dialect: args.dialect,
+        channel: args.channel.clone(),
     };
     // Told here, where its text can be shown.
     check_rule(&rule)?;
@@ -235,6 +257,60 @@ fn session_and_events(session: &Named, words: &[String]) -> Result<(Named, Vec<S
     }
 }
 
+/// The last word is the channel; before it may stand the session.
+fn session_and_channel(session: &Named, words: &[String]) -> Result<(Named, String), Failure> {
+    let (session, channel) = match (session, words) {
+        (Some(session), [channel]) => (Some(session.clone()), channel),
+        (None, [session, channel]) => (Some(session.clone()), channel),
+        (None, [channel]) => (None, channel),
+        _ => {
+            return Err(Failure::Refused(anyhow!(
+                "which channel? {} is more than its name",
+                words.join(" ")
+            )));
+        }
+    };
+    session.as_deref().map_or(Ok(()), check_name).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
+    Ok((session, channel.clone()))
+}
+
+fn track(args: &Track, is_tracked: bool) -> Result<Request, Failure> {
+    let (session, (attribute, values)) = (one(&args.name, &args.session)?, args.set());
+    Ok(Request::Track { session, is_tracked, attribute, values })
+}
+
+/// What a session is, as JSON.
+fn save(args: &One) -> Result<ExitCode, Failure> {
+    let named = one(&args.name, &args.session)?;
+    let answer = done(ask(&args.at, &Request::Status(named.clone()), false)?)?;
+    match &answer.sessions[..] {
+        [session] => print(&format!("{}\n", session["description"])),
+        [] => Err(Failure::Refused(anyhow!("there is no session"))),
+        _ => Err(Failure::Refused(anyhow!("which session? There are several"))),
+    }
+}
+
+/// A session as [`save`] has written it.
+fn load(args: &Load) -> Result<ExitCode, Failure> {
+    let (shown, text) = match args.file.as_deref().filter(|path| *path != Path::new("-")) {
+        None => ("standard input".to_owned(), std::io::read_to_string(std::io::stdin())),
+        Some(path) => (path.display().to_string(), std::fs::read_to_string(path)),
+    };
+    let text = text.with_context(|| shown.clone()).map_err(Failure::Refused)?;
+    let refused =
+        |why: String| Failure::Refused(anyhow!("{shown}: {why}; a session is as weir record save writes it"));
+    let value = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    let mut description = Description::of_object(value).map_err(refused)?;
+    if let Some(name) = &args.name {
+        check_name(name).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
+        description.name.clone_from(name);
+    }
+    if let Some(output) = &args.output {
+        description.folder = whole(output, "-o")?.into();
+    }
+    told(ask(&args.at, &Request::Create(Box::new(description)), true)?)
+}
+
 fn one(name: &Named, session: &Named) -> Result<Named, Failure> {
     let named = name.as_ref().or(session.as_ref());
     named.map_or(Ok(()), |name| check_name(name)).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
@@ -248,7 +324,7 @@ fn status(args: &args::Status) -> Result<ExitCode, Failure> {
         sessions.map_err(|why| Failure::Machine(anyhow!("what the daemon says of a session: {why}")))?;
     let traced = manage::traced_by()?;
     let of = |session: &Status| -> Vec<Traced> {
-        let of_it = traced.iter().filter(|(controller, ..)| session.recorder == Some(*controller));
+        let of_it = traced.iter().filter(|(controller, ..)| session.recorders.contains(controller));
         of_it.map(|(_, pid, name)| Traced { pid: *pid, name: name.clone() }).collect()
     };
     print(&match args.format {

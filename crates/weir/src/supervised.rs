@@ -19,9 +19,12 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::read;
-use weir_run::supervisor::{Before, HandOver, Heard, Said, Supervisor};
+use weir_process::processes::ProcessId;
+use weir_run::supervisor::{Before, HandOver, Heard, HeldProcess, Said, Supervisor};
 use weir_sessions::counts::Counts;
-use weir_sessions::recorder::{AFTER, GO, GO_OPEN, HAND_OVER, OPENED, ROTATE, SHUT, SNAPSHOT, TAKE_BACK};
+use weir_sessions::recorder::{
+    AFTER, GO, GO_ON, GO_OPEN, HAND_OVER, JOIN, OPENED, ROTATE, SHUT, SNAPSHOT, TAKE, TAKE_BACK, TAKE_FIRST,
+};
 use weir_sessions::{limits, place};
 
 use crate::failure::Failure;
@@ -117,11 +120,20 @@ impl Supervised {
                 heard.handed_over.extend(number.map(HandOver::To));
                 begun.clear();
             }
+            ([of @ (TAKE | TAKE_FIRST | JOIN | GO_ON), id @ ..], b'\n') => {
+                let id = process_id(id);
+                match *of {
+                    JOIN => heard.joined.extend(id),
+                    GO_ON => heard.go_on.extend(id),
+                    take => heard.held.extend(id.map(|id| held(id, take == TAKE_FIRST))),
+                }
+                begun.clear();
+            }
             ([ROTATE, name @ ..], b'\n') => {
                 heard.folders.push(String::from_utf8_lossy(name).into_owned());
                 begun.clear();
             }
-            ([], ROTATE | HAND_OVER) | ([_, ..], _) => begun.push(word),
+            ([], ROTATE | HAND_OVER | TAKE | TAKE_FIRST | JOIN | GO_ON) | ([_, ..], _) => begun.push(word),
             ([], _) => {}
         }
     }
@@ -155,6 +167,8 @@ impl Supervisor for Supervised {
             Said::Rotated(Ok(())) => "rotated".to_owned(),
             Said::Rotated(Err(why)) => format!("no-rotation {}", one_line(why)),
             Said::Stopped => "stopped".to_owned(),
+            Said::AtDoor(id) => format!("at-door {} {}", id.pid, id.start),
+            Said::Has(id) => format!("has {} {}", id.pid, id.start),
         });
     }
 
@@ -176,6 +190,16 @@ impl Supervisor for Supervised {
     }
 }
 
+/// A process that the daemon holds, and which it lets go when the run has stopped it.
+fn held(id: ProcessId, others: bool) -> HeldProcess {
+    HeldProcess { id, others, allow: Box::new(move || say(&format!("took {} {}", id.pid, id.start))) }
+}
+
+fn process_id(words: &[u8]) -> Option<ProcessId> {
+    let (pid, start) = str::from_utf8(words).ok()?.split_once(' ')?;
+    Some(ProcessId { pid: pid.parse().ok()?, start: start.parse().ok()? })
+}
+
 /// A text of any length and characters.
 fn one_line(text: &str) -> String {
     printable(text).chars().take(limits::LINE_BYTES / 8).collect()
@@ -185,6 +209,9 @@ fn one_line(text: &str) -> String {
 pub(crate) fn failed(failure: &Failure) {
     if matches!(failure, Failure::Text(..)) {
         say("wrong-filter");
+    }
+    if failure.is_of_no_event() {
+        say("no-event");
     }
 }
 

@@ -122,6 +122,17 @@ impl Attachment {
         has_loads
     }
 
+    /// Whether the target waits for an answer; none where it never does. What it waits for makes [`Attachment::loads_descriptor`] readable no more.
+    pub fn waits_for_answer(&self) -> Option<bool> {
+        self.loads.hook?;
+        let announcements = self.announcements();
+        let is_waiting = announcements.announced() != announcements.answered();
+        if let Some(notifier) = self.loads.notifier.as_ref().filter(|_| is_waiting) {
+            notifier.hush();
+        }
+        Some(is_waiting)
+    }
+
     /// Probes what was loaded since the last look, forgets what was unloaded, and lets the target go on that waits for
     /// it. `sites`: those that it was armed with. What was done until something failed, or the target ended, is told too.
     pub fn follow_loads(&mut self, sites: &[SiteRequest]) -> (Change, Result<(), Error>) {
@@ -140,8 +151,17 @@ impl Attachment {
         self.loads.looked = Some(Instant::now());
         // Nobody waits for this.
         let done = stock.and_then(|()| self.tidy()).map_err(|error| self.target.explain(error));
-        self.announcements().take(number);
+        if !self.loads.is_busy_elsewhere {
+            self.announcements().take(number);
+        }
         (change, done)
+    }
+
+    /// This thread is busy with other processes, or not any more: who announces something meanwhile waits as long as for one that has begun to work on it.
+    pub fn is_busy_elsewhere(&mut self, is_busy: bool) {
+        self.loads.is_busy_elsewhere = is_busy;
+        let number = self.announcements().announced();
+        self.announcements().take(if is_busy { number.wrapping_add(1) } else { number });
     }
 
     /// Those that went on without an answer and were not told yet. To be asked for when the target has ended, or is let go
@@ -199,6 +219,8 @@ impl Attachment {
         if hook.is_some() {
             // Before anybody waits.
             self.announcements().open();
+            // It begins to run while others are attached to.
+            self.is_busy_elsewhere(true);
             self.loads.looked = Some(Instant::now());
         }
         let (mut outcomes, mut hooked) = self.put_in_with(sites, &hooks)?;

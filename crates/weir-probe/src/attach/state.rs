@@ -133,6 +133,8 @@ pub(crate) struct Loads {
     pub(super) late: u32,
     pub(super) late_at_look: u32,
     pub(super) looked: Option<Instant>,
+    /// Other processes are worked on.
+    pub(super) is_busy_elsewhere: bool,
     /// Readable when there is something to look at; none where there is no hook, or no thread for it.
     pub(super) notifier: Option<LoadNotifier>,
 }

@@ -15,6 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::mem;
@@ -90,6 +91,20 @@ struct Shared {
     not_held: AtomicU64,
 }
 
+impl Shared {
+    fn new() -> io::Result<Shared> {
+        let event = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        Ok(Shared {
+            events: Mutex::default(),
+            has_events: event()?,
+            wake: event()?,
+            is_ending: AtomicBool::new(false),
+            seized: Mutex::default(),
+            not_held: AtomicU64::new(0),
+        })
+    }
+}
+
 impl PermissionGroup {
     /// Errors are those of fanotify_init(2) and fanotify_mark(2): EPERM without CAP_SYS_ADMIN.
     pub fn mark<'a>(
@@ -109,15 +124,7 @@ impl PermissionGroup {
         for file in files {
             mark(group, file.path(), is_program(file))?;
         }
-        let event = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
-        let shared = Arc::new(Shared {
-            events: Mutex::default(),
-            has_events: event()?,
-            wake: event()?,
-            is_ending: AtomicBool::new(false),
-            seized: Mutex::default(),
-            not_held: AtomicU64::new(0),
-        });
+        let shared = Arc::new(Shared::new()?);
         let (of_thread, of_group, _watched) = (shared.clone(), group.clone(), WatchedGroup::watch(group));
         let thread = thread::Builder::new()
             .name("weir-fanotify".into())
@@ -210,11 +217,12 @@ fn answer(shared: &Arc<Shared>, group: &Arc<OwnedFd>, in_scope: &InScope) {
         for (pid, access, file) in read_events(group) {
             // execve(2) by another thread than the main one gives it the number of the main one meanwhile.
             let is_main = sys::status_number(pid, "Tgid") == Some(pid);
-            if !is_main || lock(&shared.seized).contains(&pid) || !in_scope(pid, access) {
+            let is_held = lock(&shared.seized).contains(&pid) || is_traced_here(pid);
+            if !is_main || is_held || !in_scope(pid, access) {
                 allow(group, &file);
                 continue;
             }
-            let response = Arc::new(Response::pending(pid, access, group.clone(), file));
+            let response = Arc::new(Response::pending(pid, access, Blocker::Own(group.clone(), file)));
             pending.push(response.clone());
             lock(&shared.events).push(PermissionEvent { pid, access, response, shared: shared.clone() });
             let _ = shared.has_events.write(1);
@@ -265,12 +273,31 @@ fn allow(group: &OwnedFd, file: &OwnedFd) {
     unsafe { libc::write(group.as_raw_fd(), (&raw const response).cast(), size_of_val(&response)) };
 }
 
+/// Allows a call that another process keeps blocked.
+pub type Allow = Box<dyn Fn() + Send + Sync>;
+
+/// How the call is allowed.
+enum Blocker {
+    /// By this process: the group, and the file that the call opens.
+    Own(Arc<OwnedFd>, OwnedFd),
+    /// By another, which is asked.
+    Other(Allow),
+}
+
+impl fmt::Debug for Blocker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Blocker::Own(group, file) => f.debug_tuple("Own").field(group).field(file).finish(),
+            Blocker::Other(_) => f.write_str("Other"),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Response {
     pid: i32,
     access: Access,
-    group: Arc<OwnedFd>,
-    file: OwnedFd,
+    blocker: Blocker,
     came: Instant,
     /// `None` once the call was allowed.
     state: Mutex<Option<Pending>>,
@@ -284,11 +311,11 @@ struct Pending {
 }
 
 impl Response {
-    fn pending(pid: i32, access: Access, group: Arc<OwnedFd>, file: OwnedFd) -> Response {
+    fn pending(pid: i32, access: Access, blocker: Blocker) -> Response {
         blocked::begin(pid, sys::status_number(pid, "PPid").unwrap_or(0));
         let _hold = Hold::begin_patient(limits::PERMISSION_WAIT_STOPPED_MAX);
         let state = Mutex::new(Some(Pending { seizing: None, _hold }));
-        Response { pid, access, group, file, came: Instant::now(), state }
+        Response { pid, access, blocker, came: Instant::now(), state }
     }
 
     fn is_allowed(&self) -> bool {
@@ -327,7 +354,10 @@ impl Response {
     fn allow(&self) {
         let pending = lock(&self.state).take();
         if pending.is_some() {
-            allow(&self.group, &self.file);
+            match &self.blocker {
+                Blocker::Own(group, file) => allow(group, file),
+                Blocker::Other(allow) => allow(),
+            }
             blocked::end(self.pid);
         }
     }
@@ -335,10 +365,17 @@ impl Response {
     /// The process has executed the file.
     fn is_executed(&self) -> bool {
         let program = fs::metadata(format!("/proc/{}/exe", self.pid));
-        let file = fs::metadata(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+        let Blocker::Own(_, file) = &self.blocker else { return false };
+        let file = fs::metadata(format!("/proc/self/fd/{}", file.as_raw_fd()));
         let identity = |file: fs::Metadata| (file.dev(), file.ino());
         program.ok().map(identity).is_some_and(|program| file.ok().map(identity) == Some(program))
     }
+}
+
+/// A thread of this process has stopped it already, and waits for it to come to where its libraries are mapped.
+fn is_traced_here(pid: i32) -> bool {
+    let tracer = sys::status_number(pid, "TracerPid").filter(|tracer| *tracer > 0);
+    tracer.is_some_and(|tracer| Path::new(&format!("/proc/self/task/{tracer}")).exists())
 }
 
 fn is_running(thread: i32) -> bool {
@@ -359,6 +396,12 @@ enum Outcome {
 }
 
 impl PermissionEvent {
+    /// An openat(2) of a library by a process that has not begun to run, which another process keeps blocked until `allow` is called.
+    pub fn elsewhere(pid: i32, allow: Allow) -> io::Result<PermissionEvent> {
+        let response = Arc::new(Response::pending(pid, Access::Open, Blocker::Other(allow)));
+        Ok(PermissionEvent { pid, access: Access::Open, response, shared: Arc::new(Shared::new()?) })
+    }
+
     pub fn pid(&self) -> i32 {
         self.pid
     }

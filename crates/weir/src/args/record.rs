@@ -13,6 +13,7 @@ use weir_policy::budget::Budget;
 use weir_process::{Follow, ProcessSpec};
 use weir_run::{Options, RecordOptions};
 use weir_sessions::context::Context;
+use weir_sessions::program::OfProgram;
 use weir_sessions::rule::Rule;
 use weir_trace::write::Limits;
 
@@ -31,7 +32,7 @@ Examples:
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
-#[command(group(ArgGroup::new("who").required(true).multiple(true).args(["command", "processes", "cgroups", "units", "containers"])))]
+#[command(group(ArgGroup::new("who").required(true).multiple(true).args(["command", "processes", "cgroups", "units", "containers", "of_program"])))]
 pub(crate) struct Record {
     /// Record this event: PROVIDER:EVENT in the programs and libraries of the processes (tracepoints of weir's and of LTTng-UST, static
     /// probes), with wildcards (* ? [..]); or usdt:BINARY:PROVIDER:EVENT, lttng:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION,
@@ -156,6 +157,10 @@ pub(crate) struct Record {
     #[arg(long, value_name = "FILE", hide = true, conflicts_with = "command")]
     pub(crate) tended: Option<PathBuf>,
 
+    /// Of a session of programs: the one whose processes are recorded
+    #[arg(long = "program", value_name = "JSON", hide = true, requires = "tended")]
+    pub(crate) of_program: Option<OfProgram>,
+
     /// What the session is called that this run records for
     #[arg(long, value_name = "NAME", hide = true, requires = "tended")]
     pub(crate) tended_as: Option<String>,
@@ -182,6 +187,7 @@ impl Record {
                 only: self.loglevel_only,
                 filter: self.filter.clone(),
                 dialect: self.dialect,
+                channel: None,
             }],
         }
     }
@@ -196,6 +202,11 @@ impl Record {
         options.containers = self.containers.clone();
         options.follow = self.follow;
         options.any_user = self.any_user;
+        if let Some(of) = &self.of_program {
+            options.of_program = Some(of.clone());
+            // One program has what another has not.
+            options.settings.push(("missing_probes".to_owned(), "ignore".to_owned()));
+        }
         options.filter = self.filter.clone();
         options.dialect = self.dialect;
         options.budget = self.budget;

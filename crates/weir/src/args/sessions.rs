@@ -1,14 +1,15 @@
 //! The command line of sessions: `weir record create`, `enable`, `start` and so on, beside `weir record -e …` itself.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Subcommand, ValueEnum};
+use nix::unistd::User;
 use weir_event::schema::Level;
 use weir_filter::Dialect;
 use weir_policy::budget::Budget;
-use weir_process::{Follow, ProcessSpec};
+use weir_process::tracked::Attribute;
+use weir_process::{Follow, ProcessSpec, Whose};
 use weir_sessions::context::Context;
 use weir_sessions::description::OPTIONS;
 
@@ -75,9 +76,20 @@ pub(crate) enum Session {
     Destroy(Destroy),
     /// Write what the rings of a flight recorder (create --overwrite) hold into a new folder below the session's, and go on
     Snapshot(One),
-    /// Refused: size and mode of a session's rings are given when it is made
-    #[command(name = "enable-channel", hide = true)]
+    /// Give a session a channel: rings of their own, for events that are enabled in it
     EnableChannel(EnableChannel),
+    /// Record the events of a channel no more, until it is enabled again
+    DisableChannel(DisableChannel),
+    /// Record processes of a session's programs (create --user) that are in this set too; without a set all are
+    Track(Track),
+    /// Take processes out of a set
+    Untrack(Track),
+    /// Remove what a session has recorded; it records on if it did
+    Clear(One),
+    /// Write to standard output what a session is, for load
+    Save(One),
+    /// Make a session as save has written it, from standard input or a file
+    Load(Load),
     /// Run the daemon that holds sessions; the other commands start it where it is needed
     Daemon(Daemon),
 }
@@ -105,7 +117,7 @@ Examples:
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = CREATE_EXAMPLES)]
-#[command(group(ArgGroup::new("who").required(true).multiple(true).args(["processes", "cgroups", "units", "containers"])))]
+#[command(group(ArgGroup::new("who").required(true).multiple(true).args(["processes", "cgroups", "units", "containers", "user"])))]
 #[command(group(ArgGroup::new("expression").multiple(true).args(["snapshot_on", "start_on", "stop_on", "rotate_on", "run_on"])))]
 pub(crate) struct Create {
     /// What the session is called: letters, digits, `_`, `-` and `.`, 64 at most
@@ -132,6 +144,11 @@ pub(crate) struct Create {
     /// Record of the processes in this container, now and later
     #[arg(long = "container", value_name = "ID|NAME")]
     pub(crate) containers: Vec<String>,
+
+    /// Record of every program of this user, or of USER (a name, a number, or `any`), that loads LTTng-UST, now and later; which of its processes
+    /// is for `track` to say
+    #[arg(long, value_name = "USER", num_args = 0..=1, require_equals = true, default_missing_value = "own", value_parser = whose, conflicts_with_all = ["processes", "cgroups", "units", "containers", "follow"])]
+    pub(crate) user: Option<Whose>,
 
     /// Record of the children of these processes too, and theirs. They are held until they are probed,
     /// where that can be; with =late they run on until they are found
@@ -194,11 +211,6 @@ impl Create {
         let Triggers { start_on, stop_on, rotate_on, rotate_interval, run_on, run, run_interval } =
             &self.triggers;
         let is = |given: bool| given.then(String::new);
-        let time = |time: &Duration| match time.as_micros() {
-            us if us.is_multiple_of(1_000_000) => format!("{}s", us / 1_000_000),
-            us if us.is_multiple_of(1000) => format!("{}ms", us / 1000),
-            us => format!("{us}us"),
-        };
         let is_default = self.dialect == Dialect::Weir;
         let options = [
             ("trace-format", (self.trace_format != TraceFormat::Ctf1).then(|| name_of(&self.trace_format))),
@@ -226,16 +238,161 @@ impl Create {
     }
 }
 
+/// Whose programs.
+fn whose(text: &str) -> Result<Whose, String> {
+    let known = text.parse();
+    if known.is_ok() {
+        return known;
+    }
+    match User::from_name(text) {
+        Ok(Some(user)) => Ok(Whose::User(user.uid.as_raw())),
+        _ => Err(format!("there is no user `{}`; `any` is every user", text.escape_debug())),
+    }
+}
+
 fn name_of(value: &impl ValueEnum) -> String {
     // SANITY: none of them is hidden.
     value.to_possible_value().expect("a name").get_name().to_owned()
 }
 
-/// As LTTng users may write it.
 #[derive(clap::Args, Debug)]
 pub(crate) struct EnableChannel {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
-    pub(crate) words: Vec<OsString>,
+    /// The session, then the channel; the session may be left out where there is one only
+    #[arg(value_name = "[NAME] CHANNEL", required = true, num_args = 1..=2)]
+    pub(crate) words: Vec<String>,
+
+    /// The session
+    #[arg(short = 's', long = "session", value_name = "NAME")]
+    pub(crate) session: Option<String>,
+
+    /// Bytes of the ring of each CPU, as of create
+    #[arg(long, value_name = "BYTES", default_value = "2M", value_parser = size)]
+    pub(crate) size: u32,
+
+    /// A flight recorder: what comes takes the place of the oldest
+    #[arg(long, conflicts_with_all = ["blocking", "file_size"])]
+    pub(crate) overwrite: bool,
+
+    /// Keep so many snapshots, the newest
+    #[arg(long, value_name = "NUMBER", requires = "overwrite", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) snapshots: Option<u64>,
+
+    /// Have a thread that finds its ring full wait for room, as of create
+    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = flight::time)]
+    pub(crate) blocking: Option<Duration>,
+
+    /// Begin a new file of a ring's stream when it would become larger; K, M and G may follow
+    #[arg(long, value_name = "BYTES", value_parser = file_size)]
+    pub(crate) file_size: Option<u64>,
+
+    /// Keep so many files of each ring, the newest
+    #[arg(long, value_name = "NUMBER", requires = "file_size", value_parser = clap::value_parser!(u64).range(1..=FILES_MAX))]
+    pub(crate) file_count: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+impl EnableChannel {
+    /// As of [`Create::options`].
+    pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
+        let options = [
+            ("file-size", self.file_size.map(|bytes| bytes.to_string())),
+            ("file-count", self.file_count.map(|count| count.to_string())),
+            ("blocking", self.blocking.as_ref().map(time)),
+            ("overwrite", self.overwrite.then(String::new)),
+            ("snapshots", self.snapshots.map(|count| count.to_string())),
+        ];
+        options.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+/// As options take it.
+fn time(time: &Duration) -> String {
+    match time.as_micros() {
+        us if us.is_multiple_of(1_000_000) => format!("{}s", us / 1_000_000),
+        us if us.is_multiple_of(1000) => format!("{}ms", us / 1000),
+        us => format!("{us}us"),
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct DisableChannel {
+    /// The session, then the channel; the session may be left out where there is one only
+    #[arg(value_name = "[NAME] CHANNEL", required = true, num_args = 1..=2)]
+    pub(crate) words: Vec<String>,
+
+    /// The session
+    #[arg(short = 's', long = "session", value_name = "NAME")]
+    pub(crate) session: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+#[command(group(ArgGroup::new("set").required(true).args(["pid", "uid", "gid", "comm"])))]
+pub(crate) struct Track {
+    /// The session; it may be left out where there is one only
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// The session
+    #[arg(short = 's', long = "session", value_name = "NAME", conflicts_with = "name")]
+    pub(crate) session: Option<String>,
+
+    /// These processes; without numbers all
+    #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    pub(crate) pid: Option<Vec<u32>>,
+
+    /// Those of these users, by number
+    #[arg(long, value_name = "UID", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    pub(crate) uid: Option<Vec<u32>>,
+
+    /// Those of these groups, by number
+    #[arg(long, value_name = "GID", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    pub(crate) gid: Option<Vec<u32>>,
+
+    /// Those whose command (`comm`) has one of these names, which may have wildcards
+    #[arg(long, value_name = "COMM", num_args = 0..=1, require_equals = true, value_delimiter = ',')]
+    pub(crate) comm: Option<Vec<String>>,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+impl Track {
+    /// What processes are told apart by, and the values; none: all.
+    pub(crate) fn set(&self) -> (Attribute, Vec<String>) {
+        let numbers = |values: &Vec<u32>| values.iter().map(u32::to_string).collect();
+        let of = [
+            (Attribute::Pid, self.pid.as_ref().map(numbers)),
+            (Attribute::Uid, self.uid.as_ref().map(numbers)),
+            (Attribute::Gid, self.gid.as_ref().map(numbers)),
+            (Attribute::Name, self.comm.clone()),
+        ];
+        let given = of.into_iter().find_map(|(attribute, values)| Some((attribute, values?)));
+        // SANITY: clap requires one of them.
+        given.expect("a set")
+    }
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Load {
+    /// Where save has written it; - or nothing: standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// What the session is called; else as it was
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Its folder, if not the one that it had
+    #[arg(short = 'o', long = "output", value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) at: At,
 }
 
 #[derive(clap::Args, Debug)]
@@ -269,8 +426,8 @@ pub(crate) struct Enable {
     #[arg(long, value_parser = dialect(), default_value_t, requires = "filter")]
     pub(crate) dialect: Dialect,
 
-    /// Refused: a session has one
-    #[arg(short = 'c', long = "channel", value_name = "CHANNEL", hide = true)]
+    /// Record these events in this channel; else in the one without a name, which create makes
+    #[arg(short = 'c', long = "channel", value_name = "CHANNEL")]
     pub(crate) channel: Option<String>,
 
     #[command(flatten)]
@@ -311,6 +468,10 @@ pub(crate) struct AddContext {
         required = true
     )]
     pub(crate) contexts: Vec<Context>,
+
+    /// With the events of this channel alone
+    #[arg(short = 'c', long = "channel", value_name = "CHANNEL")]
+    pub(crate) channel: Option<String>,
 
     #[command(flatten)]
     pub(crate) at: At,

@@ -200,7 +200,7 @@ fn say(place: &Place, bytes: &[u8]) -> String {
     let mut stream = BufReader::new(stream);
     let mut hello = String::new();
     stream.read_line(&mut hello).unwrap();
-    assert!(hello.contains("\"protocol\":2"), "{hello}");
+    assert!(hello.contains("\"protocol\":3"), "{hello}");
     // It may have heard enough before the end.
     let _ = stream.get_mut().write_all(bytes);
     let _ = stream.get_mut().shutdown(std::net::Shutdown::Write);

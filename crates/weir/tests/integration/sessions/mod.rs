@@ -7,6 +7,7 @@ mod daemon;
 mod flight;
 mod killed;
 mod life;
+mod programs;
 mod refused;
 mod several;
 mod triggers;

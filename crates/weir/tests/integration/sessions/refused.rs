@@ -40,12 +40,17 @@ fn wrong_input_is_refused_with_what_is_wrong() {
     assert!(said.contains("n >"), "{said}");
     place.refuses(1, &["disable", "s", "a:b"], "a:b is not enabled; nothing is");
     place.refuses(1, &["snapshot", "s"], "session s writes all that it records");
-    place.refuses(
-        1,
-        &["enable-channel", "-u", "c", "--num-subbuf=4"],
-        "enable-channel -u c --num-subbuf=4: a session has one channel",
-    );
-    place.refuses(1, &["enable", "s", "a:b", "-c", "c"], "--channel c: a session has one channel");
+    place.refuses(2, &["enable-channel", "s", "c", "--num-subbuf=4"], "--num-subbuf");
+    place.refuses(1, &["enable-channel", "s", "../c"], "no name of a channel");
+    place.refuses(1, &["enable", "s", "a:b", "-c", "c"], "there is no channel c; there is none");
+    place.refuses(1, &["add-context", "s", "-t", "vtid", "-c", "c"], "there is no channel c");
+    place.refuses(1, &["disable-channel", "s", "c"], "there is no channel c");
+    place.does(&["enable-channel", "s", "c"]);
+    place.refuses(1, &["enable-channel", "s", "c"], "there is a channel c already, and it is enabled");
+    place.does(&["disable-channel", "s", "c"]);
+    place.refuses(1, &["disable-channel", "s", "c"], "channel c is disabled already");
+    place.refuses(1, &["track", "s", "--pid=1"], "it is of processes that were named");
+    place.refuses(2, &["track", "s"], "--pid");
     place.refuses(2, &["create", "f", "-p", "1", "--snapshot-on", "n == 1"], "--overwrite");
     place.refuses(
         2,

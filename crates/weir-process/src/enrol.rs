@@ -12,10 +12,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use weir_process::Origin;
-use weir_process::processes::{Process, ProcessId};
-use weir_process::watch::{Came, LOOK_INTERVAL, Watcher};
-use weir_report::ProcessCounts;
+use crate::Origin;
+use crate::processes::{Process, ProcessId};
+use crate::watch::{Came, LOOK_INTERVAL, Watcher};
 
 /// How often a process without a file to probe is looked at, at most.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -30,33 +29,42 @@ const REMEMBERED_FOR: u64 = 6000;
 
 /// What a look at a process says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sight {
+pub enum Sight {
     /// It has ended.
     Gone,
     /// It runs in the memory of a traced process.
     Shares,
     /// Of the files that are to be probed it maps so many, and these are all that it will at first if `is_settled`.
-    Maps { files: usize, is_settled: bool },
+    Maps {
+        /// How many.
+        files: usize,
+        /// It will not map more at first.
+        is_settled: bool,
+    },
 }
 
 /// A process that is to be attached to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Candidate {
-    pub(crate) process: Process,
-    pub(crate) origin: Origin,
+pub struct Candidate {
+    /// Which one.
+    pub process: Process,
+    /// Why it is of the run.
+    pub origin: Origin,
     /// When it was seen to have executed another program than before.
-    pub(crate) replaced: Option<Instant>,
+    pub replaced: Option<Instant>,
     /// How often it was tried to attach to it.
-    pub(crate) tries: u32,
+    pub tries: u32,
+    /// It waits for another recording, before its own code runs.
+    pub joins: bool,
     /// It is attached to in several stops: it could not be held for that.
-    pub(crate) in_steps: bool,
+    pub in_steps: bool,
     /// Since when it may run unprobed although it was to be held: an attach to it, or to its parent, began and failed.
-    pub(crate) loose: Option<Instant>,
+    pub loose: Option<Instant>,
 }
 
 /// Why it is not attached to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Declined {
+pub enum Declined {
     /// It has ended meanwhile.
     Gone,
     /// It executed another program meanwhile, or shares another's memory: it is looked at again.
@@ -67,8 +75,8 @@ pub(crate) enum Declined {
 
 impl Candidate {
     /// One that comes for the first time.
-    pub(crate) fn new(process: Process, origin: Origin) -> Candidate {
-        Candidate { process, origin, replaced: None, tries: 0, in_steps: false, loose: None }
+    pub fn new(process: Process, origin: Origin) -> Candidate {
+        Candidate { process, origin, replaced: None, tries: 0, joins: false, in_steps: false, loose: None }
     }
 }
 
@@ -81,9 +89,24 @@ struct Waiting {
     last: Option<Sight>,
 }
 
+/// What became of all processes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Those that were attached to.
+    pub traced: u64,
+    /// Those that were not, by reason code.
+    pub refused: BTreeMap<String, u64>,
+    /// Those that ended before.
+    pub gone: u64,
+    /// There may have been more of these.
+    pub is_gone_least: bool,
+    /// Those that had nothing to probe.
+    pub idle: u64,
+}
+
 /// All processes that a run may come to trace.
 #[derive(Debug)]
-pub(crate) struct Enrolment {
+pub struct Enrolment {
     watcher: Watcher,
     /// Files that are to be probed.
     wanted: usize,
@@ -103,7 +126,7 @@ pub(crate) struct Enrolment {
 
 impl Enrolment {
     /// `wanted`: how many files are to be probed.
-    pub(crate) fn new(watcher: Watcher, wanted: usize) -> Enrolment {
+    pub fn new(watcher: Watcher, wanted: usize) -> Enrolment {
         let (waiting, unprobed, refused) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Enrolment {
             watcher,
@@ -120,30 +143,30 @@ impl Enrolment {
     }
 
     /// From now on forked children wait at their first hit, and who executes a probed program is held.
-    pub(crate) fn be_exact(&mut self) {
+    pub fn be_exact(&mut self) {
         self.is_exact = true;
     }
 
     /// A process that is attached to already: its children belong to it.
-    pub(crate) fn adopt(&mut self, id: ProcessId) {
+    pub fn adopt(&mut self, id: ProcessId) {
         self.traced += 1;
         self.watcher.adopt(id);
     }
 
     /// Selects a process that is stopped before it runs. What it was before, if it waited to be attached to.
-    pub(crate) fn adopt_held(&mut self, id: ProcessId) -> Option<Candidate> {
+    pub fn adopt_held(&mut self, id: ProcessId) -> Option<Candidate> {
         self.watcher.adopt(id);
         let at = self.waiting.iter().position(|waiting| waiting.candidate.process.id == id)?;
         Some(self.waiting.remove(at).candidate)
     }
 
     /// All selected processes, attached to or not.
-    pub(crate) fn selected(&self) -> impl Iterator<Item = ProcessId> + '_ {
+    pub fn selected(&self) -> impl Iterator<Item = ProcessId> + '_ {
         self.watcher.selected()
     }
 
     /// Forgets those that wait and have ended: where nobody is traced, the run ends with them.
-    pub(crate) fn forget(&mut self, has_ended: &dyn Fn(ProcessId) -> bool) {
+    pub fn forget(&mut self, has_ended: &dyn Fn(ProcessId) -> bool) {
         for waiting in std::mem::take(&mut self.waiting) {
             match has_ended(waiting.candidate.process.id) {
                 true => self.count_ended(&waiting),
@@ -153,24 +176,24 @@ impl Enrolment {
     }
 
     /// A traced process executes another program since `now`.
-    pub(crate) fn replaced(&mut self, process: Process, now: Instant) {
+    pub fn replaced(&mut self, process: Process, now: Instant) {
         self.watcher.adopt(process.id);
         self.wait(Candidate { replaced: Some(now), ..Candidate::new(process, Origin::Exec) }, now);
     }
 
     /// A process that was traced is to be again.
-    pub(crate) fn again(&mut self, process: Process, now: Instant) {
+    pub fn again(&mut self, process: Process, now: Instant) {
         self.watcher.adopt(process.id);
         self.wait(Candidate::new(process, Origin::Again), now);
     }
 
     /// A process is known to have come.
-    pub(crate) fn hurry(&mut self) {
+    pub fn hurry(&mut self) {
         self.watcher.hurry();
     }
 
     /// Processes that are to be attached to now. `see` looks at one; `inherits` as in [`Watcher::look`].
-    pub(crate) fn ready(
+    pub fn ready(
         &mut self,
         now: Instant,
         inherits: &dyn Fn(i32) -> bool,
@@ -238,7 +261,7 @@ impl Enrolment {
     }
 
     /// It has its probes since `now`, in clock ticks since boot. `was_held`: it has not run without them before.
-    pub(crate) fn attached(&mut self, candidate: &Candidate, now: u64, was_held: bool) {
+    pub fn attached(&mut self, candidate: &Candidate, now: u64, was_held: bool) {
         self.traced += 1;
         self.is_gone_least |= candidate.in_steps;
         let pid = candidate.process.id.pid;
@@ -250,7 +273,8 @@ impl Enrolment {
         }
     }
 
-    pub(crate) fn declined(&mut self, mut candidate: Candidate, why: Declined, now: Instant) {
+    /// A candidate was not attached to.
+    pub fn declined(&mut self, mut candidate: Candidate, why: Declined, now: Instant) {
         match why {
             Declined::Gone => self.count_unseen(&candidate),
             Declined::NotNow => {
@@ -272,30 +296,29 @@ impl Enrolment {
     }
 
     /// Some process that is known may yet be traced.
-    pub(crate) fn has_waiting(&self) -> bool {
+    pub fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Some process was tried, and is to be tried again, as far as is known: it was not looked at since.
-    pub(crate) fn has_tried(&self) -> bool {
+    pub fn has_tried(&self) -> bool {
         self.waiting.iter().any(|waiting| waiting.candidate.tries > 0 && waiting.last.is_none())
     }
 
     /// Some process maps what is probed, and is attached to when it has mapped the rest.
-    pub(crate) fn has_loading(&self) -> bool {
+    pub fn has_loading(&self) -> bool {
         self.waiting.iter().any(|waiting| matches!(waiting.last, Some(Sight::Maps { files: 1.., .. })))
     }
 
     /// What became of all of them; those that wait have had nothing to probe until now, or are like those that ended before.
-    pub(crate) fn counts(&self) -> ProcessCounts {
+    pub fn counts(&self) -> Counts {
         let is_loose = |waiting: &&Waiting| waiting.candidate.loose.is_some();
         let is_idle = |waiting: &&Waiting| !is_loose(waiting) && !matches!(waiting.last, Some(Sight::Shares));
         let count = |which: &dyn Fn(&&Waiting) -> bool| self.waiting.iter().filter(which).count() as u64;
         let (gone, idle) = (self.gone + count(&is_loose), self.idle + count(&is_idle));
         let refused = self.refused.clone();
         let is_gone_least = self.is_gone_least;
-        let none = ProcessCounts::default();
-        ProcessCounts { traced: self.traced, refused, gone, is_gone_least, idle, ..none }
+        Counts { traced: self.traced, refused, gone, is_gone_least, idle }
     }
 
     fn wait(&mut self, candidate: Candidate, look_at: Instant) {
@@ -319,8 +342,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use weir_process::Selection;
-    use weir_process::processes::Processes;
+    use crate::Selection;
+    use crate::processes::Processes;
 
     const LOADING: fn(usize) -> Sight = |files| Sight::Maps { files, is_settled: false };
     const SETTLED: fn(usize) -> Sight = |files| Sight::Maps { files, is_settled: true };

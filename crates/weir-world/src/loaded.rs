@@ -1,0 +1,37 @@
+//! Which processes load LTTng-UST, and by which file that is seen.
+//!
+//! In: the folders of libraries, what a process maps. Out: files, and whether one of them is mapped. Programs of 2.13 and newer have that library, and no others.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use weir_probe::target;
+use weir_symbols::resolve::{Places, library_folders};
+
+/// Without the number of its interface. Of the libraries of LTTng-UST one of the last that the dynamic linker opens, when it has mapped most others.
+const LIBRARY: &str = "liblttng-ust-common.so";
+
+/// The files of that library on this machine, each once.
+pub fn lttng_libraries(places: &Places) -> Vec<PathBuf> {
+    let mut found: Vec<((u64, u64), PathBuf)> = Vec::new();
+    for folder in library_folders(places) {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_it = entry.file_name().to_string_lossy().starts_with(LIBRARY);
+            if let (true, Ok(file)) = (is_it, fs::metadata(&path)) {
+                let identity = (file.dev(), file.ino());
+                if !found.iter().any(|(known, _)| *known == identity) {
+                    found.push((identity, path));
+                }
+            }
+        }
+    }
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Whether a process has loaded LTTng-UST.
+pub fn loads_lttng(pid: i32) -> bool {
+    let is_it = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with(LIBRARY));
+    target::read_mappings(pid).is_ok_and(|mappings| mappings.iter().any(|mapping| is_it(&mapping.path)))
+}

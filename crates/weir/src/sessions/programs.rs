@@ -1,0 +1,145 @@
+//! Processes of programs that nobody has named: those that load LTTng-UST, for the daemon of recording sessions ([`weir_sessions::program::Finder`]).
+//!
+//! With CAP_SYS_ADMIN the kernel blocks a process where its dynamic linker opens a library that only LTTng-UST has ([`weir_probe::fanotify`]), before any
+//! of its own code runs, until the [`Found`] of it is dropped. What is not seen so (without that capability, in other roots, a library that is loaded later) is
+//! found by looking at what processes map, and runs meanwhile.
+//!
+//! Of the libraries of LTTng-UST the marked one is among the last that are opened, when most others are mapped.
+
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Instant;
+
+use nix::unistd::geteuid;
+use weir_probe::fanotify::{Access, PermissionGroup};
+use weir_probe::target;
+use weir_process::Selection;
+use weir_process::enrol::{Candidate, Enrolment, Sight};
+use weir_process::processes::{ProcessId, Processes};
+use weir_process::program::Program;
+use weir_process::tracked::Attributes;
+use weir_process::watch::Watcher;
+use weir_sessions::program::{Finder, Found};
+use weir_sessions::turn::Turn;
+use weir_symbols::{Binary, VirtAddr};
+use weir_world::{loads_lttng, lttng_libraries};
+
+/// Finds them on this machine.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    processes: Processes,
+    /// While they are to be found.
+    watching: Option<Watching>,
+}
+
+#[derive(Debug)]
+struct Watching {
+    /// Where the kernel blocks them.
+    group: Option<PermissionGroup>,
+    /// How many it has let go too early, as far as that was told.
+    told: u64,
+    enrolment: Enrolment,
+}
+
+impl Programs {
+    /// Of this machine.
+    pub(crate) fn of_machine() -> Programs {
+        Programs { processes: Processes::at(Path::new("/proc")), watching: None }
+    }
+
+    fn found_of(&self, pid: i32, turn: Option<Rc<Turn>>) -> Option<Found> {
+        let process = self.processes.process(pid).filter(|process| process.has_program)?;
+        let attributes = Attributes::of(&process, &self.processes)?;
+        let are_held = self.watching.as_ref().is_some_and(|watching| watching.group.is_some());
+        let program = Program::of(pid, &self.processes)?;
+        Some(Found { id: process.id, program, attributes, turn, are_held })
+    }
+}
+
+impl Finder for Programs {
+    fn watch(&mut self, is_wanted: bool) {
+        match is_wanted {
+            false => self.watching = None,
+            true => _ = self.watching.get_or_insert_with(|| Watching::start(&self.processes)),
+        }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.watching.as_ref()?.group.as_ref()?.has_events())
+    }
+
+    fn found(&mut self) -> Vec<Found> {
+        let Some(watching) = &mut self.watching else { return Vec::new() };
+        let events = watching.group.as_ref().map(PermissionGroup::events).unwrap_or_default();
+        let ready = watching.look(&self.processes);
+        let blocked = events
+            .into_iter()
+            .filter_map(|event| self.found_of(event.pid(), Some(Rc::new(Turn::of(Box::new(event))))));
+        let blocked: Vec<Found> = blocked.collect();
+        let seen = ready.into_iter().filter_map(|id| self.found_of(id.pid, None));
+        blocked.into_iter().chain(seen).collect()
+    }
+
+    fn let_go(&mut self) -> u64 {
+        let Some(watching) = &mut self.watching else { return 0 };
+        let not_held = watching.group.as_ref().map_or(0, PermissionGroup::not_held);
+        not_held - std::mem::replace(&mut watching.told, not_held)
+    }
+
+    fn all(&mut self) -> Vec<Found> {
+        let pids = self.processes.pids().unwrap_or_default().into_iter();
+        pids.filter(|pid| loads_lttng(*pid)).filter_map(|pid| self.found_of(pid, None)).collect()
+    }
+}
+
+impl Watching {
+    fn start(processes: &Processes) -> Watching {
+        let libraries: Vec<Binary> = lttng_libraries(&weir_world::places())
+            .iter()
+            .filter_map(|path| Binary::open(path).ok())
+            .collect();
+        // Without the capability they are looked for.
+        let group = match libraries.is_empty() {
+            true => None,
+            false => PermissionGroup::mark(libraries.iter(), Box::new(is_beginning)).ok(),
+        };
+        let user = (!geteuid().is_root()).then(|| geteuid().as_raw());
+        let selection = Selection::default().of_any(user, true);
+        let watcher = Watcher::new(processes.clone(), selection, std::process::id() as i32);
+        Watching { group, told: 0, enrolment: Enrolment::new(watcher, 1) }
+    }
+
+    /// Those that map the library since the last look.
+    fn look(&mut self, processes: &Processes) -> Vec<ProcessId> {
+        let see = |candidate: &Candidate| {
+            let id = candidate.process.id;
+            match processes.process(id.pid).filter(|process| process.id == id && process.has_program) {
+                None => Sight::Gone,
+                Some(_) => Sight::Maps { files: usize::from(loads_lttng(id.pid)), is_settled: true },
+            }
+        };
+        let ready = self.enrolment.ready(Instant::now(), &|_| false, &see).unwrap_or_default();
+        ready.into_iter().map(|candidate| candidate.process.id).collect()
+    }
+}
+
+/// Whether the dynamic linker of process `pid`, which is blocked, opens the library. Others open it to read it.
+fn is_beginning(pid: i32, access: Access) -> bool {
+    // A recording that has it already waits for it.
+    let is_traced = || Processes::at(Path::new("/proc")).tracer(pid).is_some();
+    if access != Access::Open || pid == std::process::id() as i32 || is_traced() {
+        return false;
+    }
+    // The last word is where it goes on.
+    let Ok(call) = fs::read_to_string(format!("/proc/{pid}/syscall")) else { return false };
+    let address = call.split_whitespace().last().and_then(|word| word.strip_prefix("0x"));
+    let Some(address) = address.and_then(|digits| u64::from_str_radix(digits, 16).ok()) else { return false };
+    let is_linker = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with("ld-"));
+    target::read_mappings(pid).is_ok_and(|mappings| {
+        mappings.iter().any(|mapping| {
+            (mapping.start..mapping.end).contains(&VirtAddr(address)) && is_linker(&mapping.path)
+        })
+    })
+}
