@@ -9,6 +9,7 @@ pub(crate) mod capture;
 pub(crate) mod filter;
 pub(crate) mod flight;
 pub(crate) mod fmt;
+pub(crate) mod lttng;
 pub(crate) mod pcap;
 pub(crate) mod record;
 pub(crate) mod sessions;
@@ -125,6 +126,8 @@ pub(crate) enum Command {
     Capture(Box<capture::Capture>),
     /// Record events with all their fields, into a trace (CTF) that `weir view` and babeltrace2 read
     Record(Box<sessions::RecordLine>),
+    /// LTTng's commands, on recording sessions of all programs with LTTng-UST: `weir lttng create`, `enable-event -u`, `start`
+    Lttng(Box<lttng::Line>),
     /// Read traces (CTF, as LTTng and weir write them): events in the order of time
     View(view::View),
     /// List the processes that are being traced, and what that costs them

@@ -15,6 +15,7 @@ mod fmt;
 mod lines;
 mod list;
 mod live;
+mod lttng;
 mod manage;
 mod manual;
 mod pcap;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         }
         Command::Fmt(args) => fmt::fmt(&args),
         Command::Record(line) => record(line.asked()),
+        Command::Lttng(line) => lttng::lttng(&line),
         Command::View(args) => view::view(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::List(args) => list::list(&args).unwrap_or_else(|failure| failure.report(None)),
         Command::Ps(ps) => manage::ps::ps(&ps).unwrap_or_else(|failure| failure.report(None)),

@@ -5,6 +5,7 @@
 mod process;
 mod programs;
 
+use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,8 +15,8 @@ use anyhow::{Context as _, anyhow};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::setsid;
-use weir_process::ProcessSpec;
 use weir_process::tracked::Tracked;
+use weir_process::{Follow, ProcessSpec};
 use weir_run::{check_rule, check_triggers};
 use weir_sessions::channel::Channel;
 use weir_sessions::client::Start;
@@ -90,7 +91,7 @@ pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
     }
 }
 
-fn place(at: &At) -> Result<Place, Failure> {
+pub(crate) fn place(at: &At) -> Result<Place, Failure> {
     Ok(Place::find(at.socket.as_deref(), process::executable)?)
 }
 
@@ -127,7 +128,7 @@ fn idle() -> Result<Duration, Failure> {
 }
 
 /// Asks the daemon; what it has to tell besides the answer is told. `makes`: there may be no session yet.
-fn ask(at: &At, request: &Request, makes: bool) -> Result<Answer, Failure> {
+pub(crate) fn ask(at: &At, request: &Request, makes: bool) -> Result<Answer, Failure> {
     let place = place(at)?;
     // One that was killed has left something to tell.
     let start = match makes || place.state().exists() {
@@ -174,27 +175,44 @@ fn description(args: &Create) -> Result<Description, Failure> {
     check_name(&args.name).map_err(|why| Failure::Refused(anyhow!("{why}")))?;
     // Told here, where their texts can be shown.
     check_triggers(&args.triggers.options(), args.flight.snapshot_on.as_deref(), args.dialect)?;
-    let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
     let output = args.output.as_deref().unwrap_or(Path::new(&args.name));
     let process = |spec: &ProcessSpec| match spec {
         ProcessSpec::Pid(pid) => pid.to_string(),
         ProcessSpec::Name(name) => name.clone(),
     };
     Ok(Description {
-        name: args.name.clone(),
-        folder: whole(output, "-o")?.into(),
         processes: args.processes.iter().map(process).collect(),
         cgroups: args.cgroups.clone(),
         units: args.units.clone(),
         containers: args.containers.clone(),
         programs: args.user,
-        tracked: Tracked::default(),
-        channels: Vec::new(),
         follow: args.follow.unwrap_or_default(),
         size: args.size.into(),
         options: args.options().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         budget: args.budget.clone(),
         policy: args.policy.as_deref().map(|path| whole(path, "--policy")).transpose()?,
+        ..described(&args.name, Path::new(&whole(output, "-o")?))?
+    })
+}
+
+/// A session that is made here, of no processes yet, and has nothing to record. `folder`: its whole path.
+pub(crate) fn described(name: &str, folder: &Path) -> Result<Description, Failure> {
+    let directory = std::env::current_dir().context("the current directory").map_err(Failure::Machine)?;
+    Ok(Description {
+        name: name.to_owned(),
+        folder: utf8(folder, "-o")?.into(),
+        processes: Vec::new(),
+        cgroups: Vec::new(),
+        units: Vec::new(),
+        containers: Vec::new(),
+        programs: None,
+        tracked: Tracked::default(),
+        channels: Vec::new(),
+        follow: Follow::default(),
+        size: 0,
+        options: BTreeMap::new(),
+        budget: None,
+        policy: None,
         directory: utf8(&directory, "the current directory")?,
         search_path: std::env::var("PATH").ok(),
         rules: Vec::new(),

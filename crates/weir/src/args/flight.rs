@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_run::SnapshotOptions;
 
 /// The most snapshots that can be kept: their names sort as their numbers do.
-const SNAPSHOTS_MAX: u64 = 999_999;
+pub(crate) const SNAPSHOTS_MAX: u64 = 999_999;
 
 #[derive(clap::Args, Default, Debug)]
 #[command(next_help_heading = "Flight recorder")]

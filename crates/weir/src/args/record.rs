@@ -232,7 +232,7 @@ impl Record {
 }
 
 /// LTTng writes them with a prefix too.
-pub(super) fn level(text: &str) -> Result<Level, String> {
+pub(crate) fn level(text: &str) -> Result<Level, String> {
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_prefix("trace_").unwrap_or(&lower);
     Level::named(name)

@@ -250,7 +250,8 @@ fn whose(text: &str) -> Result<Whose, String> {
     }
 }
 
-fn name_of(value: &impl ValueEnum) -> String {
+/// As the command line has it.
+pub(crate) fn name_of(value: &impl ValueEnum) -> String {
     // SANITY: none of them is hidden.
     value.to_possible_value().expect("a name").get_name().to_owned()
 }

@@ -70,6 +70,26 @@ pub(crate) struct View {
     pub(crate) no_delta: bool,
 }
 
+impl View {
+    /// All of a folder, as text.
+    pub(crate) fn of(folder: PathBuf) -> View {
+        View {
+            places: vec![folder],
+            format: Format::Text,
+            events: Vec::new(),
+            filter: None,
+            dialect: Dialect::default(),
+            stats: false,
+            follow: false,
+            clock_gmt: false,
+            clock_date: false,
+            clock_seconds: false,
+            clock_cycles: false,
+            no_delta: false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
     /// A line an event, as babeltrace2 prints it

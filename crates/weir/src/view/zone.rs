@@ -17,6 +17,11 @@ impl Zone {
         Zone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
 
+    /// The present day and time, as names of folders have it: `20260131-235959`.
+    pub(crate) fn in_name(&self) -> String {
+        self.0.to_datetime(Timestamp::now()).strftime("%Y%m%d-%H%M%S").to_string()
+    }
+
     /// Hours, minutes and seconds of a second since 1970, with the day if wanted.
     pub(crate) fn written(&self, second: i64, with_date: bool) -> String {
         let form = if with_date { "%Y-%m-%d %H:%M:%S" } else { "%H:%M:%S" };

@@ -1,0 +1,137 @@
+//! Sessions as LTTng's `list` and `status` show them. Pure.
+//!
+//! A ring has a size, and no parts: where LTTng says `Sub-buffer size` and `Sub-buffer count`, there is `Ring size`.
+
+use nix::unistd::{Gid, Group, Uid, User};
+use weir_event::schema::Level;
+use weir_process::tracked::Attribute;
+use weir_sessions::channel::Channel;
+use weir_sessions::rule::Rule;
+
+use crate::lttng::client::Session;
+use crate::lttng::names;
+
+/// Behind the head of a session.
+pub(super) const DOMAINS: &str = "\nDomains:\n-------------\n  - UST global\n";
+
+pub(super) fn all(sessions: &[Session]) -> String {
+    if sessions.is_empty() {
+        return "Currently no available recording session\n".to_owned();
+    }
+    let mut text = "Available recording sessions:\n".to_owned();
+    for (at, session) in sessions.iter().enumerate() {
+        text += &format!("  {}) {} [{}]\n", at + 1, session.name(), state(session));
+        text += &format!("    Trace output: {}\n\n", session.description.folder.display());
+    }
+    text + "\nUse weir lttng list <session_name> for more details\n"
+}
+
+fn state(session: &Session) -> String {
+    let state = if session.is_active { "active" } else { "inactive" };
+    if session.is_snapshot() { format!("{state} snapshot") } else { state.to_owned() }
+}
+
+pub(super) fn head(session: &Session) -> String {
+    let folder = session.description.folder.display();
+    format!("Recording session {}: [{}]\n    Trace output: {folder}\n", session.name(), state(session))
+}
+
+/// `only`: of its channels this one.
+pub(super) fn session(session: &Session, only: Option<&str>) -> String {
+    let mut text = head(session);
+    text += "\n=== Domain: User space ===\n\nBuffering scheme: per-user\n\nTracked process attributes\n";
+    for (attribute, name) in [
+        (Attribute::Pid, "Virtual process IDs:  "),
+        (Attribute::Uid, "Virtual user IDs:     "),
+        (Attribute::Gid, "Virtual group IDs:    "),
+    ] {
+        text += &format!("  {name}{}\n", tracked(session, attribute));
+    }
+    let channels = &session.description.channels;
+    let shown = channels.iter().filter(|channel| only.is_none_or(|only| channel.name == only));
+    for (at, channel) in shown.enumerate() {
+        if at == 0 {
+            text += "\nChannels:\n-------------\n";
+        }
+        text += &of_channel(session, channel);
+    }
+    text
+}
+
+fn tracked(session: &Session, attribute: Attribute) -> String {
+    let tracked = &session.description.tracked;
+    let Some((_, values)) = tracked.sets().find(|(of, _)| *of == attribute) else { return "all".to_owned() };
+    let values: Vec<String> = values.map(|value| known_as(attribute, value)).collect();
+    if values.is_empty() { "none".to_owned() } else { values.join(", ") }
+}
+
+/// Of users and groups their names.
+fn known_as(attribute: Attribute, value: &str) -> String {
+    let number = value.parse().ok();
+    let name = number.and_then(|number| match attribute {
+        Attribute::Uid => User::from_uid(Uid::from_raw(number)).ok().flatten().map(|user| user.name),
+        Attribute::Gid => Group::from_gid(Gid::from_raw(number)).ok().flatten().map(|group| group.name),
+        Attribute::Pid | Attribute::Name => None,
+    });
+    name.map_or_else(|| value.to_owned(), |name| format!("`{name}`"))
+}
+
+fn of_channel(session: &Session, channel: &Channel) -> String {
+    let Channel { name, size, options, is_disabled, contexts } = channel;
+    let enabled = if *is_disabled { "disabled" } else { "enabled" };
+    let is_overwritten = options.contains_key("overwrite");
+    let mut text = format!("- {name}: [{enabled}]\n\n    Attributes:\n");
+    let mut line = |what: &str, value: &str| text += &format!("      {what:<17} {value}\n");
+    line("Event-loss mode:", if is_overwritten { "overwrite" } else { "discard" });
+    line("Ring size:", &format!("{size} bytes for each CPU"));
+    if !is_overwritten {
+        let wait = options.get("blocking").and_then(|time| time.strip_suffix("us")).unwrap_or("0");
+        line("Blocking timeout:", &format!("{wait} us"));
+    }
+    let count = options.get("file-count").map_or("unlimited", String::as_str);
+    line(
+        "Trace file count:",
+        &format!("{} per stream", if options.contains_key("file-size") { count } else { "1" }),
+    );
+    let bytes = options.get("file-size").map_or("unlimited".to_owned(), |size| format!("{size} bytes"));
+    line("Trace file size:", &bytes);
+    if !contexts.is_empty() {
+        let contexts: Vec<&str> = contexts.iter().map(|context| context.name()).collect();
+        line("Contexts:", &contexts.join(", "));
+    }
+    // They are counted for the session, not for each channel.
+    if let [_] = session.description.channels[..] {
+        text += &format!("\n    Statistics:\n      Discarded events: {}\n", session.discarded);
+    }
+    text += "\n    Recording event rules:\n";
+    let rules: Vec<String> = session
+        .description
+        .rules
+        .iter()
+        .filter(|rule| rule.channel.as_deref() == Some(name))
+        .map(|rule| format!("      {}\n", of_rule(rule)))
+        .collect();
+    text + &if rules.is_empty() { "      None\n".to_owned() } else { rules.concat() } + "\n"
+}
+
+fn of_rule(rule: &Rule) -> String {
+    let level = match (rule.only, rule.least) {
+        (Some(level), _) => format!(" (loglevel == {})", level_of(level)),
+        (None, Some(level)) => format!(" (loglevel <= {})", level_of(level)),
+        (None, None) => String::new(),
+    };
+    let mut text = format!("{}{level} (type: tracepoint) [enabled]", names::shown(&rule.events));
+    if let Some(filter) = &rule.filter {
+        text += &format!(" [filter: '{filter}']");
+    }
+    if !rule.exclude.is_empty() {
+        let excluded: Vec<String> = rule.exclude.iter().map(|name| format!("\"{name}\"")).collect();
+        text += &format!(" [exclusions: {}]", excluded.join(", "));
+    }
+    text
+}
+
+/// `TRACE_INFO (6)`.
+pub(super) fn level_of(level: Level) -> String {
+    format!("TRACE_{} ({})", level.name().to_ascii_uppercase(), level.number())
+}

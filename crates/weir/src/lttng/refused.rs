@@ -1,0 +1,69 @@
+//! What LTTng has and weir has not, each with what there is instead.
+
+use crate::args::lttng::rules::Domain;
+use crate::lttng::client::End;
+
+/// Commands, and what to use instead.
+const COMMANDS: [(&str, &str); 8] = [
+    (
+        "add-trigger",
+        "--start-on, --stop-on, --rotate-on, --snapshot-on and --run-on of weir record create do something when an event is recorded",
+    ),
+    ("remove-trigger", "triggers are options of weir record create, and end with their session"),
+    ("list-triggers", "triggers are options of weir record create; weir record status shows them"),
+    (
+        "enable-rotation",
+        "weir lttng rotate rotates at once, --rotate-on of weir record create at an event, and --tracefile-size of enable-channel by size",
+    ),
+    ("disable-rotation", "there is no schedule of rotations; see enable-rotation"),
+    ("metadata", "metadata are written with the trace, and are whole at any time"),
+    (
+        "crash",
+        "what a killed weir or daemon had read is in the trace already, and programs write on without it",
+    ),
+    ("calibrate", "there is nothing to calibrate"),
+];
+
+/// Of a command that weir has not.
+pub(super) fn command(name: &str) -> End {
+    match COMMANDS.iter().find(|(known, _)| *known == name) {
+        Some((name, instead)) => End::error(format!("weir has no {name}: {instead}"), 1),
+        None => End::error(
+            format!(
+                "{} is not a command of LTTng that weir knows. See 'weir lttng --help'.",
+                name.escape_debug()
+            ),
+            2,
+        ),
+    }
+}
+
+/// Unless it is LTTng-UST's.
+pub(super) fn check_domain(of: &Domain) -> Result<(), End> {
+    let refused = |option: &str, instead: &str| Err(End::error(format!("{option}: {instead}"), 1));
+    match of {
+        Domain { kernel: true, .. } => refused(
+            "--kernel",
+            "weir records events of programs; weir trace 'tracepoint:…', 'kprobe:…' and so on traces those of the kernel",
+        ),
+        Domain { jul: true, .. } => refused("--jul", NO_AGENTS),
+        Domain { log4j: true, .. } => refused("--log4j", NO_AGENTS),
+        Domain { python: true, .. } => refused("--python", NO_AGENTS),
+        Domain { userspace: false, .. } => Err(End::error(
+            "Please specify a domain (--kernel/--userspace/--jul/--log4j/--python).".to_owned(),
+            1,
+        )),
+        Domain { .. } => Ok(()),
+    }
+}
+
+const NO_AGENTS: &str =
+    "weir does not see loggers of Java and Python, which speak to LTTng's session daemon alone";
+
+/// Where an option was given.
+pub(super) fn check(options: &[(bool, &str, &str)]) -> Result<(), End> {
+    match options.iter().find(|(is_given, ..)| *is_given) {
+        Some((_, option, instead)) => Err(End::error(format!("{option}: {instead}"), 1)),
+        None => Ok(()),
+    }
+}
