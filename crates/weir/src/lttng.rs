@@ -15,14 +15,16 @@ mod saved;
 mod session;
 mod track;
 
+use std::ffi::OsString;
 use std::process::{Command as Process, ExitCode};
 
 use anyhow::{Context as _, anyhow};
 
 use crate::args::lttng::{Command, InSession, Line, RegenerateWhat, View};
-use crate::args::{split_command, view};
+use crate::args::{Args, split_command, view};
 use crate::failure::Failure;
 use crate::lttng::client::{Client, End};
+use crate::print::print;
 
 /// Whose commands these are.
 const OF_LTTNG: &str = "2.13";
@@ -74,12 +76,25 @@ fn done(line: &Line, client: &Client) -> Result<ExitCode, End> {
             let own = env!("CARGO_PKG_VERSION");
             client.say(&format!("lttng version {OF_LTTNG} - the commands of it that weir {own} has"))?;
         }
-        Command::Other(words) => {
-            let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
-            return Err(refused::command(&name));
-        }
+        Command::Other(words) => match words.split_first() {
+            Some((first, rest)) if first == "help" => return help(rest),
+            Some((first, _)) => return Err(refused::command(&first.to_string_lossy())),
+            None => return Err(refused::command("")),
+        },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `help create` is `create --help`.
+fn help(of: &[OsString]) -> Result<ExitCode, End> {
+    let words = ["weir", "lttng"].map(OsString::from).into_iter().chain(of.iter().cloned());
+    match Args::parse_from_command_line(words.chain(["--help".into()])) {
+        Ok(_) => Ok(ExitCode::SUCCESS),
+        Err(error) if error.use_stderr() => {
+            Err(refused::command(&of.first().map_or("".into(), |of| of.to_string_lossy())))
+        }
+        Err(error) => Ok(print(&error.to_string())?),
+    }
 }
 
 /// In this process, unless somebody else is to show it.

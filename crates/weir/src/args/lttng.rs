@@ -27,7 +27,7 @@ The sessions are those of `weir record status`. What differs from LTTng: docs/lt
 
 /// LTTng's commands: recording sessions of programs with LTTng-UST, without LTTng's daemons
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXAMPLES, disable_help_subcommand = false, subcommand_value_name = "COMMAND")]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true, subcommand_value_name = "COMMAND")]
 pub(crate) struct Line {
     /// Accepted: weir has no session daemon that is started apart
     #[arg(short = 'n', long)]

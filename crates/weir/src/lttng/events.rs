@@ -163,6 +163,7 @@ fn enabled(args: &EnableEvent, name: &str, channel: &str) -> String {
     let excluding =
         if excluded.is_empty() { String::new() } else { format!(" excluding {}", excluded.join(", ")) };
     match &args.filter {
+        Some(filter) if args.all && excluded.is_empty() => format!("Filter '{filter}' successfully set"),
         Some(filter) => format!("Event {name}{excluding}: Filter '{filter}' successfully set"),
         None if args.all => format!("All ust events{excluding} are enabled in channel {channel}"),
         None => format!("ust event {name}{excluding} created in channel {channel}"),

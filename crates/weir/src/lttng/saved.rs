@@ -112,7 +112,10 @@ pub(super) fn load(client: &Client, args: &Load) -> Result<(), End> {
     }
     match (&args.name, found) {
         (_, 0) => Err(End::error("Session file not found".to_owned(), 1)),
-        (Some(name), _) => client.say(&format!("Session {name} has been loaded successfully")),
+        (Some(name), _) => {
+            client.set_current(args.override_name.as_ref().unwrap_or(name))?;
+            client.say(&format!("Session {name} has been loaded successfully"))
+        }
         (None, _) => client.say("All sessions have been loaded successfully"),
     }
 }
@@ -146,13 +149,16 @@ fn read(path: &Path) -> Result<Saved, End> {
 
 fn one(client: &Client, mut description: Description, was_started: bool, is_forced: bool) -> Result<(), End> {
     let name = description.name.clone();
-    if client.sessions()?.iter().any(|session| session.name() == name) {
+    let sessions = client.sessions()?;
+    let has = |session: &Session| session.description.folder == description.folder;
+    let is_of_other = sessions.iter().any(|session| session.name() != name && has(session));
+    if sessions.iter().any(|session| session.name() == name) {
         if !is_forced {
             return Err(End::error(format!("Session name already exists: {name}"), 1));
         }
         client.ask(&Request::Destroy(Some(name.clone())))?;
     }
-    if !is_free(&description.folder)? {
+    if is_of_other || !is_free(&description.folder)? {
         description.folder = beside(&description.folder, &name, &Zone::local().in_name());
         client.warn(&format!("Traces of session {name} will be output to {}", description.folder.display()));
     }

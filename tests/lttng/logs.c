@@ -1,0 +1,16 @@
+/* Once a line of input has come: five messages by lttng_ust_tracef(), and five by lttng_ust_tracelog() of each of three levels. */
+#include <lttng/tracef.h>
+#include <lttng/tracelog.h>
+#include <stdio.h>
+
+int main(void)
+{
+    getchar();
+    for (int number = 0; number < 5; number++) {
+        lttng_ust_tracef("number %d", number);
+        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_ERR, "error %d", number);
+        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_INFO, "news %d", number);
+        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG, "detail %d", number);
+    }
+    return 0;
+}
