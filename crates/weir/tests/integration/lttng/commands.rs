@@ -290,7 +290,8 @@ impl<'a> Doer<'a> {
         let pid = program.pid();
         self.running.push(program);
         self.pids.push(pid);
-        let listed = || self.does("list -u").contains(&format!("PID: {pid} "));
+        // While programs come and go LTTng may fail to list them.
+        let listed = || out(&self.output("list -u")).contains(&format!("PID: {pid} "));
         assert!(wait::until(DEADLINE, listed), "{} has not found the program", self.who());
     }
 
