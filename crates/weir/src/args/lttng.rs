@@ -358,3 +358,62 @@ pub(crate) enum RegenerateWhat {
     /// Refused: weir records no state dump
     Statedump(InSession),
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Args;
+
+    fn parsed(line: &str) -> Result<String, String> {
+        let words = ["weir", "lttng"].into_iter().chain(line.split(' ')).map(Into::into);
+        let args = Args::parse_from_command_line(words).map_err(|error| error.to_string())?;
+        Ok(format!("{:?}", args.command))
+    }
+
+    #[test]
+    fn words_are_taken_as_lttng_takes_them() {
+        let check = |line: &str, wanted: &[&str]| {
+            let found = parsed(line).unwrap();
+            for wanted in wanted {
+                assert!(found.contains(wanted), "{line}: {found} lacks {wanted}");
+            }
+        };
+        check("-n -vvv -q --sessiond-path=/x -g tracing list", &["verbose: 3", "quiet: true", "List"]);
+        check("create --live=5 s", &["live: Some(\"5\")", "name: Some(\"s\")"]);
+        check("create --live s", &["live: Some(\"1000000\")", "name: Some(\"s\")"]);
+        check("create -oDIR", &["output: Some(\"DIR\")"]);
+        check(
+            "enable-channel -u a,b --overwrite --discard",
+            &["[\"a\", \"b\"]", "discard: true", "overwrite: false"],
+        );
+        check(
+            "enable-event --userspace a:b,c:* -cchan -ss",
+            &["Some(\"a:b,c:*\")", "Some(\"chan\")", "session: Some(\"s\")"],
+        );
+        check("enable-event -u a:b --filter=-n==3", &["filter: Some(\"-n==3\")"]);
+        check("add-context -u -t vpid -t vtid", &["[\"vpid\", \"vtid\"]"]);
+        check(
+            "track -u --vpid=17,18 --vuid root",
+            &["vpid: Some([\"17\", \"18\"])", "vuid: Some([\"root\"])"],
+        );
+        check("track -u --vpid --all", &["vpid: Some([])", "all: true"]);
+        check("track -u --all -p", &["vpid: Some([])", "all: true"]);
+        check("track -u --pid 17", &["vpid: Some([\"17\"])"]);
+        check("disable-event -u -a", &["all_events: true"]);
+        check("snapshot record -n x -s s", &["name: Some(\"x\")", "session: Some(\"s\")"]);
+        check("snapshot add-output --max-size 3 net://x", &["AddOutput"]);
+        check("add-trigger --condition event-rule-matches -k", &["Other([\"add-trigger\", \"--condition\""]);
+    }
+
+    #[test]
+    fn what_lttng_does_not_take_is_refused() {
+        for line in [
+            "create --nosuch",
+            "start a b",
+            "destroy -a s",
+            "enable-event -u a:b c:d",
+            "load --override-name x",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+}

@@ -209,3 +209,20 @@ impl Client {
         Ok(())
     }
 }
+
+/// A session as a daemon would have it, of these fields beside those that each has.
+#[cfg(test)]
+pub(super) fn session(fields: &Value, is_active: bool) -> Session {
+    let mut object =
+        serde_json::json!({"name": "s", "folder": "/s", "programs": "own", "size": 4096, "directory": "/"});
+    for (name, value) in fields.as_object().unwrap() {
+        object[name] = value.clone();
+    }
+    Session {
+        description: Description::of_object(object.clone()).unwrap(),
+        object,
+        is_active,
+        number: None,
+        discarded: 7,
+    }
+}

@@ -293,3 +293,121 @@ fn each<T>(
     }
     Ok(code)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::args::lttng::Command as OfLttng;
+    use crate::args::{Args, Command};
+    use crate::lttng::client::session;
+
+    fn line(words: &[&str]) -> EnableEvent {
+        let words = [&["weir", "lttng", "enable-event", "-u"], words].concat();
+        let args = Args::parse_from_command_line(words.into_iter().map(Into::into)).unwrap();
+        match args.command {
+            Command::Lttng(line) => match line.command {
+                OfLttng::EnableEvent(args) => args,
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_enabled_is_a_rule() {
+        let check = |words: &[&str], wanted: serde_json::Value, warnings: usize| {
+            let args = line(words);
+            let name = args.names.clone().unwrap_or_else(|| "*".to_owned());
+            let (rule, told) = rule(&args, &name, "c").unwrap();
+            let mut object = json!({"exclude": [], "loglevel": null, "loglevel_only": null, "filter": null, "dialect": "weir", "channel": "c"});
+            for (name, value) in wanted.as_object().unwrap() {
+                object[name] = value.clone();
+            }
+            assert_eq!((rule.object(), told.len()), (object, warnings), "{words:?}");
+        };
+        check(&["a:b"], json!({"events": ["lttng:*:a:b"]}), 0);
+        check(&["-a"], json!({"events": ["lttng:*:*:*"]}), 0);
+        check(&["*b*"], json!({"events": ["lttng:*:*:*b*", "lttng:*:*b*:*"]}), 0);
+        check(
+            &["a:*", "--filter", "n > 3 && $ctx.vtid == 4"],
+            json!({"events": ["lttng:*:a:*"], "filter": "n > 3 && $ctx.vtid == 4", "dialect": "lttng"}),
+            0,
+        );
+        check(&["a:*", "-x", "a:b,a:c*"], json!({"events": ["lttng:*:a:*"], "exclude": ["a:b", "a:c*"]}), 0);
+        check(&["a:*", "-x", "*c,d"], json!({"events": ["lttng:*:a:*"], "exclude": ["*:*c"]}), 1);
+        check(&["a:b", "--loglevel=TRACE_INFO"], json!({"events": ["lttng:*:a:b"], "loglevel": "info"}), 0);
+        check(
+            &["a:b", "--loglevel", "debug_line"],
+            json!({"events": ["lttng:*:a:b"], "loglevel": "debug_line"}),
+            0,
+        );
+        check(&["a:b", "--loglevel-only=ERR"], json!({"events": ["lttng:*:a:b"], "loglevel_only": "err"}), 0);
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused_with_lttng_s_words_and_number() {
+        let check = |words: &[&str], wanted: &str, number: u8| {
+            let args = line(words);
+            match rule(&args, args.names.as_deref().unwrap(), "c") {
+                Err(End::Said { text, code }) => {
+                    assert!(text.contains(wanted), "{text}");
+                    assert_eq!(code, number);
+                }
+                other => panic!("{words:?}: {other:?}"),
+            }
+        };
+        check(
+            &["a:b", "-x", "a"],
+            "Error: Event a:b: Exclusions can only be used with a globbing pattern",
+            1,
+        );
+        check(&["a:*", "-x", "*"], "Error: Event a:*: * excludes all events from a:*", 1);
+        check(&["a:b", "--loglevel", "INFO.."], "Error: Unknown loglevel INFO..", code::LEVEL);
+        check(&["shop"], "no event of LTTng-UST has such a name", 1);
+    }
+
+    #[test]
+    fn what_is_said_is_lttng_s() {
+        let check =
+            |words: &[&str], name: &str, wanted: &str| assert_eq!(enabled(&line(words), name, "c"), wanted);
+        check(&["a:b"], "a:b", "ust event a:b created in channel c");
+        check(&["-a"], "*", "All ust events are enabled in channel c");
+        check(
+            &["a:*", "-x", "a:b,a:c"],
+            "a:*",
+            "ust event a:* excluding \"a:b\", \"a:c\" created in channel c",
+        );
+        check(&["-a", "-f", "n > 3"], "*", "Filter 'n > 3' successfully set");
+        check(&["a:b", "-f", "n > 3"], "a:b", "Event a:b: Filter 'n > 3' successfully set");
+    }
+
+    #[test]
+    fn channel0_is_meant_where_there_is_no_other() {
+        let of = |names: &[&str], given| {
+            let channels: Vec<_> = names.iter().map(|name| json!({"name": name, "size": 4096})).collect();
+            channel_for(&session(&json!({"channels": channels}), false), given, "a:b").map_err(|_| ())
+        };
+        assert_eq!(of(&[], None), Ok("channel0".to_owned()));
+        assert_eq!(of(&["channel0"], None), Ok("channel0".to_owned()));
+        assert_eq!(of(&["channel0", "c"], None), Err(()));
+        assert_eq!(of(&["c"], None), Err(()));
+        assert_eq!(of(&["c"], Some("d")), Ok("d".to_owned()));
+    }
+
+    #[test]
+    fn contexts_have_lttng_s_types() {
+        let check = |name: &str, wanted: &str| match context(name) {
+            Ok(context) => assert_eq!(context.name(), wanted),
+            Err(End::Said { text, .. }) => assert!(text.contains(wanted), "{text}"),
+            Err(End::Failure(failure)) => panic!("{failure}"),
+        };
+        check("vtid", "vtid");
+        check("tid", "Unknown context type tid");
+        check("weather", "Unknown context type weather");
+        check("perf:thread:cycles", "weir has it not");
+        check("net_ns", "weir has it not");
+        check("$app.a:b", "weir has it not");
+    }
+}

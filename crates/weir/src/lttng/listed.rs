@@ -135,3 +135,73 @@ fn of_rule(rule: &Rule) -> String {
 pub(super) fn level_of(level: Level) -> String {
     format!("TRACE_{} ({})", level.name().to_ascii_uppercase(), level.number())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::lttng::client::session as session_of;
+
+    #[test]
+    fn sessions_are_numbered() {
+        let plain = session_of(&json!({}), true);
+        let snapshots =
+            session_of(&json!({"name": "t", "folder": "/t", "options": {"overwrite": ""}}), false);
+        let wanted = "Available recording sessions:
+  1) s [active]
+    Trace output: /s
+
+  2) t [inactive snapshot]
+    Trace output: /t
+
+
+Use weir lttng list <session_name> for more details
+";
+        assert_eq!(all(&[plain, snapshots]), wanted);
+        assert_eq!(all(&[]), "Currently no available recording session\n");
+    }
+
+    #[test]
+    fn a_session_is_shown_with_its_channels_and_rules() {
+        let fields = json!({
+            "tracked": {"pid": ["17", "18"], "uid": ["0"], "gid": []},
+            "channels": [{"name": "c", "size": 8192, "contexts": ["vtid"], "is_disabled": false,
+                "options": {"blocking": "100us", "file-size": "4096", "file-count": "3"}}],
+            "rules": [{"events": ["lttng:*:a:*"], "channel": "c", "exclude": ["a:b"], "loglevel": "info", "filter": "n > 3"},
+                {"events": ["lttng:*:*:*"], "channel": "other"}],
+        });
+        let wanted = "Recording session s: [inactive]
+    Trace output: /s
+
+=== Domain: User space ===
+
+Buffering scheme: per-user
+
+Tracked process attributes
+  Virtual process IDs:  17, 18
+  Virtual user IDs:     `root`
+  Virtual group IDs:    none
+
+Channels:
+-------------
+- c: [enabled]
+
+    Attributes:
+      Event-loss mode:  discard
+      Ring size:        8192 bytes for each CPU
+      Blocking timeout: 100 us
+      Trace file count: 3 per stream
+      Trace file size:  4096 bytes
+      Contexts:         vtid
+
+    Statistics:
+      Discarded events: 7
+
+    Recording event rules:
+      a:* (loglevel <= TRACE_INFO (6)) (type: tracepoint) [enabled] [filter: 'n > 3'] [exclusions: \"a:b\"]
+
+";
+        assert_eq!(session(&session_of(&fields, false), None), wanted);
+    }
+}

@@ -177,13 +177,12 @@ fn beside(folder: &Path, name: &str, time: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lttng::client::session;
 
     #[test]
     fn a_session_is_what_it_was_as_a_file_again() {
-        let object = json!({"name": "s", "folder": "/s", "programs": "own", "size": 4096, "directory": "/"});
-        let description = Description::of_object(object.clone()).unwrap();
-        let session =
-            Session { description: description.clone(), object, is_active: true, number: None, discarded: 0 };
+        let session = session(&json!({}), true);
+        let description = session.description.clone();
         assert_eq!(Saved::of_text(&text(&session)), Ok(Saved { description, was_started: true }));
     }
 

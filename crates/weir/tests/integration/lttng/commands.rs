@@ -454,3 +454,43 @@ fn a_session_is_rotated() {
 fn a_session_is_cleared() {
     check("cleared", CLEARED, 40);
 }
+
+#[test]
+fn what_weir_has_not_is_refused_by_name() {
+    let harbour = Harbour(std::env::temp_dir().join(format!("weir-refuses-{}", std::process::id())));
+    std::fs::create_dir_all(&harbour.0).unwrap();
+    let doer = Doer::new(By::Weir, &harbour, "refused");
+    let xml = doer.folder.join("demo.lttng");
+    std::fs::write(&xml, "<?xml version=\"1.0\" encoding=\"UTF-8\"?><sessions/>").unwrap();
+    let check = |words: &str, code: i32, wanted: &str| {
+        let output = doer.output(words);
+        assert_eq!(output.status.code(), Some(code), "{words}: {}", err(&output));
+        assert!(err(&output).contains(wanted), "{words}: {} lacks {wanted}", err(&output));
+    };
+    check("status", 1, "Can't find a current session");
+    check("start nobody", 23, "Session name nobody not found");
+    doer.does("create demo -o TRACE");
+    check("create demo", 1, "Session name already exists");
+    check("create --live", 1, "weir view --follow");
+    check("create --set-url=net://localhost x", 1, "file://DIR is wanted");
+    check("create --shm-path=/dev/shm x", 1, "--shm-path");
+    check("start", 72, "No channel found in the session");
+    check("enable-event -k sched_switch", 1, "weir trace 'tracepoint:…'");
+    check("enable-event -j logger", 1, "loggers of Java");
+    check("enable-event a:b", 1, "Please specify a domain");
+    check("enable-event -u a:b --nosuch", 2, "--nosuch");
+    check("enable-event -u a:b --filter 'n >'", 1, "expected a field");
+    check("enable-channel -u c --buffers-pid", 1, "--buffers-pid");
+    check("add-context -u -t perf:thread:cycles", 3, "weir has it not");
+    check("track -k --pid 1", 1, "--kernel");
+    check("snapshot record", 1, "non-snapshot session");
+    check("snapshot add-output file:///x", 1, "create: --output=DIR");
+    check("regenerate statedump", 1, "statedump");
+    check("add-trigger --condition event-rule-matches", 1, "--snapshot-on");
+    check("enable-rotation --timer 1s", 1, "--rotate-on");
+    check("dance", 2, "dance is not a command of LTTng");
+    check("--mi xml list", 1, "weir record status -f json");
+    check(&format!("load -i {}", xml.display()), 1, "this is XML");
+    doer.does("destroy -a");
+    check("stop", 1, "Can't find a current session");
+}
