@@ -85,24 +85,44 @@ pub(super) fn enable(client: &Client, args: &EnableEvent) -> Result<ExitCode, En
     let session = client.session(args.session.as_deref())?;
     let of = session.name();
     let channel = channel_for(&session, args.channel.as_deref(), &names[0])?;
-    let mut is_made = session.channel(&channel).is_some();
-    each(client, &names, |name| {
-        let (rule, told) = rule(args, name, &channel)?;
+    let (mut rules, mut told) = (Vec::new(), Vec::new());
+    let code = each(client, &names, |name| {
+        let (rule, warnings) = rule(args, name, &channel)?;
         // Told here, where its text can be shown.
         check_rule(&rule)?;
-        let is_known = |known: &Rule| known.events == rule.events && known.chooses_like(&rule);
+        let has_all = |known: &Rule| rule.events.iter().all(|event| known.events.contains(event));
+        let is_known = |known: &Rule| has_all(known) && known.chooses_like(&rule);
         if session.description.rules.iter().any(is_known) {
             let text = format!("Event {name}: UST event already enabled (channel {channel}, session {of})");
             return Err(End::error(text, code::EVENT_ENABLED));
         }
-        if !is_made {
-            make_channel(client, &session, channel::usual(&channel, session.is_snapshot()))?;
-            is_made = true;
-        }
+        rules.push(rule);
+        told.push((warnings, enabled(args, name, &channel)));
+        Ok(())
+    })?;
+    if !rules.is_empty() && session.channel(&channel).is_none() {
+        make_channel(client, &session, channel::usual(&channel, session.is_snapshot()))?;
+    }
+    for rule in joined(rules) {
         client.ask(&Request::Enable { session: Some(of.to_owned()), rule })?;
-        told.iter().for_each(|text| client.warn(text));
-        client.say(&enabled(args, name, &channel))
-    })
+    }
+    for (warnings, text) in told {
+        warnings.iter().for_each(|text| client.warn(text));
+        client.say(&text)?;
+    }
+    Ok(code)
+}
+
+/// What chooses in the same way is one: a session that records is then changed once.
+fn joined(rules: Vec<Rule>) -> Vec<Rule> {
+    let mut all: Vec<Rule> = Vec::new();
+    for rule in rules {
+        match all.iter_mut().find(|other| other.chooses_like(&rule)) {
+            Some(other) => other.events.extend(rule.events),
+            None => all.push(rule),
+        }
+    }
+    all
 }
 
 /// As LTTng chooses it: `channel0` is meant where no other was ever made.
@@ -187,40 +207,41 @@ pub(super) fn disable(client: &Client, args: &DisableEvent) -> Result<ExitCode, 
         let is_so = move |rule: &&Rule| (rule.channel.as_deref() == Some(channel)) == is_in;
         session.description.rules.iter().filter(is_so)
     };
-    let take_out = |events: Vec<String>| {
-        // LIMIT: what is taken out is taken out of every channel.
-        if let Some(other) = rules(false).find(|rule| rule.events.iter().any(|event| events.contains(event)))
-        {
-            let (name, other) = (names::shown(&events), other.channel.as_deref().unwrap_or("no channel"));
-            return Err(End::error(
-                format!(
-                    "{name} is enabled in {channel} and in {other}: weir disables it in both or in none; disable a channel instead"
-                ),
-                1,
-            ));
-        }
-        client.ask(&Request::Disable { session: Some(of.to_owned()), events }).map(drop)
-    };
+    let (mut events, mut told) = (Vec::new(), Vec::new());
     if args.all_events {
-        let mut events: Vec<String> = rules(true).flat_map(|rule| rule.events.clone()).collect();
-        events.sort();
-        events.dedup();
-        if !events.is_empty() {
-            take_out(events)?;
-        }
-        client.say(&format!("All ust events of type any are disabled in channel {channel}"))?;
-        return Ok(ExitCode::SUCCESS);
+        events.extend(rules(true).flat_map(|rule| rule.events.clone()));
+        told.push(format!("All ust events of type any are disabled in channel {channel}"));
     }
-    each(client, &names, |name| {
-        let events = names::attach_points(name).unwrap_or_default();
+    let code = each(client, &names, |name| {
+        let of_name = names::attach_points(name).unwrap_or_default();
         let is_enabled = |event: &String| rules(true).any(|rule| rule.events.contains(event));
-        if events.is_empty() || !events.iter().all(is_enabled) {
+        if of_name.is_empty() || !of_name.iter().all(is_enabled) {
             let text = format!("{name} of type any : UST event not found (channel {channel}, session {of})");
             return Err(End::error(text, code::NO_EVENT));
         }
-        take_out(events)?;
-        client.say(&format!("ust {name} of type any disabled in channel {channel} for session {of}"))
-    })
+        events.extend(of_name);
+        told.push(format!("ust {name} of type any disabled in channel {channel} for session {of}"));
+        Ok(())
+    })?;
+    events.sort();
+    events.dedup();
+    // LIMIT: what is taken out is taken out of every channel.
+    let in_both = |rule: &Rule| rule.events.iter().find(|event| events.contains(event)).cloned();
+    if let Some((event, rule)) = rules(false).find_map(|rule| Some((in_both(rule)?, rule))) {
+        let (name, other) =
+            (names::shown(&event), rule.channel.as_deref().unwrap_or("the one without a name"));
+        return Err(End::error(
+            format!(
+                "{name} is enabled in channel {channel} and in {other}: it is disabled in both or in none; disable a channel instead"
+            ),
+            1,
+        ));
+    }
+    if !events.is_empty() {
+        client.ask(&Request::Disable { session: Some(of.to_owned()), events })?;
+    }
+    told.iter().try_for_each(|text| client.say(text))?;
+    Ok(code)
 }
 
 pub(super) fn add_context(client: &Client, args: &AddContext) -> Result<ExitCode, End> {
@@ -344,6 +365,17 @@ mod tests {
             0,
         );
         check(&["a:b", "--loglevel-only=ERR"], json!({"events": ["lttng:*:a:b"], "loglevel_only": "err"}), 0);
+    }
+
+    #[test]
+    fn names_that_choose_in_the_same_way_are_one_rule() {
+        let rules = |words: &[&str], names: &[&str]| {
+            let args = line(words);
+            let rules = names.iter().map(|name| rule(&args, name, "c").unwrap().0).collect();
+            joined(rules).into_iter().map(|rule| rule.events).collect::<Vec<_>>()
+        };
+        assert_eq!(rules(&["a:b,c:d"], &["a:b", "c:d"]), [["lttng:*:a:b", "lttng:*:c:d"]]);
+        assert_eq!(rules(&["a:*,c:*", "-x", "a:b"], &["a:*", "c:*"]), [["lttng:*:a:*"], ["lttng:*:c:*"]]);
     }
 
     #[test]

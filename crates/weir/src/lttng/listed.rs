@@ -6,6 +6,7 @@ use nix::unistd::{Gid, Group, Uid, User};
 use weir_event::schema::Level;
 use weir_process::tracked::Attribute;
 use weir_sessions::channel::Channel;
+use weir_sessions::description::Description;
 use weir_sessions::rule::Rule;
 
 use crate::lttng::client::Session;
@@ -47,8 +48,10 @@ pub(super) fn session(session: &Session, only: Option<&str>) -> String {
     ] {
         text += &format!("  {name}{}\n", tracked(session, attribute));
     }
-    let channels = &session.description.channels;
-    let shown = channels.iter().filter(|channel| only.is_none_or(|only| channel.name == only));
+    let Description { channels, rules, .. } = &session.description;
+    let unnamed = rules.iter().any(|rule| rule.channel.is_none()).then(|| unnamed(&session.description));
+    let shown =
+        channels.iter().chain(&unnamed).filter(|channel| only.is_none_or(|only| channel.name == only));
     for (at, channel) in shown.enumerate() {
         if at == 0 {
             text += "\nChannels:\n-------------\n";
@@ -56,6 +59,17 @@ pub(super) fn session(session: &Session, only: Option<&str>) -> String {
         text += &of_channel(session, channel);
     }
     text
+}
+
+/// Where `weir record enable` puts events.
+fn unnamed(of: &Description) -> Channel {
+    Channel {
+        name: String::new(),
+        size: of.size,
+        options: of.options.clone(),
+        contexts: of.contexts.clone(),
+        is_disabled: false,
+    }
 }
 
 fn tracked(session: &Session, attribute: Attribute) -> String {
@@ -80,13 +94,15 @@ fn of_channel(session: &Session, channel: &Channel) -> String {
     let Channel { name, size, options, is_disabled, contexts } = channel;
     let enabled = if *is_disabled { "disabled" } else { "enabled" };
     let is_overwritten = options.contains_key("overwrite");
-    let mut text = format!("- {name}: [{enabled}]\n\n    Attributes:\n");
+    let shown = if name.is_empty() { "(no name)" } else { name };
+    let mut text = format!("- {shown}: [{enabled}]\n\n    Attributes:\n");
     let mut line = |what: &str, value: &str| text += &format!("      {what:<17} {value}\n");
     line("Event-loss mode:", if is_overwritten { "overwrite" } else { "discard" });
     line("Ring size:", &format!("{size} bytes for each CPU"));
     if !is_overwritten {
-        let wait = options.get("blocking").and_then(|time| time.strip_suffix("us")).unwrap_or("0");
-        line("Blocking timeout:", &format!("{wait} us"));
+        let wait = options.get("blocking").map_or("0us", String::as_str);
+        let number = wait.trim_end_matches(|c: char| !c.is_ascii_digit());
+        line("Blocking timeout:", &format!("{number} {}", &wait[number.len()..]));
     }
     let count = options.get("file-count").map_or("unlimited", String::as_str);
     line(
@@ -100,7 +116,7 @@ fn of_channel(session: &Session, channel: &Channel) -> String {
         line("Contexts:", &contexts.join(", "));
     }
     // They are counted for the session, not for each channel.
-    if let [_] = session.description.channels[..] {
+    if session.description.channels.len() <= 1 {
         text += &format!("\n    Statistics:\n      Discarded events: {}\n", session.discarded);
     }
     text += "\n    Recording event rules:\n";
@@ -108,19 +124,19 @@ fn of_channel(session: &Session, channel: &Channel) -> String {
         .description
         .rules
         .iter()
-        .filter(|rule| rule.channel.as_deref() == Some(name))
-        .map(|rule| format!("      {}\n", of_rule(rule)))
+        .filter(|rule| rule.channel.as_deref().unwrap_or_default() == *name)
+        .flat_map(|rule| rule.events.iter().map(|event| format!("      {}\n", of_rule(event, rule))))
         .collect();
     text + &if rules.is_empty() { "      None\n".to_owned() } else { rules.concat() } + "\n"
 }
 
-fn of_rule(rule: &Rule) -> String {
+fn of_rule(event: &str, rule: &Rule) -> String {
     let level = match (rule.only, rule.least) {
         (Some(level), _) => format!(" (loglevel == {})", level_of(level)),
         (None, Some(level)) => format!(" (loglevel <= {})", level_of(level)),
         (None, None) => String::new(),
     };
-    let mut text = format!("{}{level} (type: tracepoint) [enabled]", names::shown(&rule.events));
+    let mut text = format!("{}{level} (type: tracepoint) [enabled]", names::shown(event));
     if let Some(filter) = &rule.filter {
         text += &format!(" [filter: '{filter}']");
     }
@@ -203,5 +219,15 @@ Channels:
 
 ";
         assert_eq!(session(&session_of(&fields, false), None), wanted);
+        let of_record = json!({"rules": [{"events": ["shop:*"]}], "options": {"blocking": "100ms"}});
+        let text = session(&session_of(&of_record, false), None);
+        for wanted in [
+            "- (no name): [enabled]",
+            "Ring size:        4096 bytes",
+            "timeout: 100 ms",
+            "      shop:* (type",
+        ] {
+            assert!(text.contains(wanted), "{text} lacks {wanted}");
+        }
     }
 }

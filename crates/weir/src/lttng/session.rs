@@ -105,7 +105,7 @@ fn folder(args: &Create, of_time: &str) -> Result<PathBuf, End> {
 
 /// `$LTTNG_HOME`, or the user's.
 pub(super) fn home() -> Result<PathBuf, End> {
-    let home = ["LTTNG_HOME", "HOME"].iter().find_map(|name| std::env::var_os(name)).map(PathBuf::from);
+    let home = ["LTTNG_HOME", "HOME"].iter().find_map(std::env::var_os).map(PathBuf::from);
     let why = "neither LTTNG_HOME nor HOME says where traces go: say --output=DIR";
     home.filter(|home| home.is_absolute()).ok_or_else(|| End::error(why.to_owned(), 1))
 }
