@@ -7,10 +7,10 @@ int main(void)
 {
     getchar();
     for (int number = 0; number < 5; number++) {
-        lttng_ust_tracef("number %d", number);
-        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_ERR, "error %d", number);
-        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_INFO, "news %d", number);
-        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG, "detail %d", number);
+        lttng_ust_tracef("ferry number %d", number);
+        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_ERR, "ferry error %d", number);
+        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_INFO, "ferry news %d", number);
+        lttng_ust_tracelog(LTTNG_UST_TRACEPOINT_LOGLEVEL_DEBUG, "ferry detail %d", number);
     }
     return 0;
 }

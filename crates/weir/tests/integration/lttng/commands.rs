@@ -1,14 +1,16 @@
 //! LTTng's own command sequences: each is written once, and done by `lttng` and by `weir lttng`.
 //!
-//! The oracle is LTTng: what both record of runs of the same programs is the same, but for times, CPUs and process ids.
+//! The oracle is LTTng: what both record of runs of the same programs is the same, but for times, CPUs and process ids. Both record every program of
+//! the machine, also those of other tests: the programs here have names of their own, and what others emit is left out.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use testkit::lttng::Lttng;
-use testkit::{Daemon, skip, wait};
+use testkit::{Daemon, paths, skip, wait};
 
 use super::{DEADLINE, Harbour, err, events, out, with_lttng};
 
@@ -314,8 +316,8 @@ impl<'a> Doer<'a> {
         match step {
             Does(words) => drop(self.does(words)),
             Says(words, wanted) => {
-                let said = self.does(words);
-                assert!(said.contains(wanted), "{}: {words}: {said} lacks {wanted}", self.who());
+                let (said, wanted) = (self.does(words), wanted.replace("ferry", &own_name()));
+                assert!(said.contains(&wanted), "{}: {words}: {said} lacks {wanted}", self.who());
             }
             Refuses(words, code) => {
                 let output = self.output(words);
@@ -338,12 +340,12 @@ impl<'a> Doer<'a> {
         }
     }
 
-    /// What is in the trace of it; LTTng's state dump, which it makes of itself, left out.
+    /// What the programs of this test have emitted, of what is in the trace; LTTng's state dump, which it makes of itself, left out.
     #[track_caller]
     fn recorded(&self) -> Vec<String> {
         let is_own =
-            |event: &str| ["lttng_ust_statedump:", "lttng_ust_lib:"].iter().any(|own| event.starts_with(own));
-        let of = |event: String| {
+            |event: &String| event.contains(&own_name()) && !event.starts_with("lttng_ust_statedump:");
+        let masked = |event: String| {
             self.pids.iter().enumerate().fold(event, |event, (at, pid)| {
                 ["vpid", "vtid"].iter().fold(event, |event, name| {
                     event.replace(&format!("{name} = {pid}"), &format!("{name} = program {at}"))
@@ -351,16 +353,39 @@ impl<'a> Doer<'a> {
             })
         };
         let mut events: Vec<String> =
-            events(&self.folder.join("trace")).into_iter().filter(|event| !is_own(event)).map(of).collect();
+            events(&self.folder.join("trace")).into_iter().filter(is_own).map(masked).collect();
         events.sort();
         events
     }
 }
 
-/// Words between blanks; '…' keeps them together.
+/// In place of `ferry`, in programs and in words.
+fn own_name() -> String {
+    format!("canal{}", std::process::id())
+}
+
+/// The programs, by names of their own; none, loudly, where LTTng's headers are not.
+fn programs() -> Option<Harbour> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let own = own_name();
+    let folder = format!("{own}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let harbour = Harbour(paths::target().join("testkit/ferry").join(folder));
+    std::fs::create_dir_all(&harbour.0).unwrap();
+    for name in ["ferry.c", "ferry.h", "logs.c"] {
+        let text = std::fs::read_to_string(paths::root().join("tests/lttng").join(name)).unwrap();
+        std::fs::write(harbour.0.join(name.replace("ferry", &own)), text.replace("ferry", &own)).unwrap();
+    }
+    let build = |program: &str| {
+        let source = harbour.0.join(format!("{program}.c"));
+        harbour.build(program, &[source.to_str().unwrap()], &["-I", harbour.0.to_str().unwrap()])
+    };
+    (build(&own) && build("logs")).then_some(harbour)
+}
+
+/// Words between blanks; '…' keeps them together. `ferry` is what it is called here.
 fn split(text: &str) -> Vec<String> {
     let (mut words, mut is_quoted) = (vec![String::new()], false);
-    for c in text.chars() {
+    for c in text.replace("ferry", &own_name()).chars() {
         match c {
             '\'' => is_quoted = !is_quoted,
             // SANITY: there is a first.
@@ -374,8 +399,7 @@ fn split(text: &str) -> Vec<String> {
 /// Both do it, and have the same then: so many events.
 #[track_caller]
 fn check(name: &str, steps: &[Step], count: usize) {
-    let Some(harbour) = Harbour::with("ferry", &["ferry.c"], &[]) else { return };
-    harbour.build("logs", &["logs.c"], &[]);
+    let Some(harbour) = programs() else { return };
     with_lttng(name, |lttng| {
         if out(&lttng.ask(&["list"])).contains("demo") {
             return skip::skip("lttng-commands", "LTTng has a session of this name");
@@ -386,7 +410,7 @@ fn check(name: &str, steps: &[Step], count: usize) {
             doer.recorded()
         };
         let theirs = recorded(By::Lttng(lttng));
-        assert_eq!(theirs.len(), count, "{theirs:#?}");
+        assert_eq!(theirs.len(), count, "LTTng: {theirs:#?}");
         let ours = recorded(By::Weir);
         for (ours, theirs) in ours.iter().zip(&theirs) {
             assert_eq!(ours, theirs);
