@@ -182,8 +182,9 @@ impl Daemon<'_> {
                 let done = format!("session {} has {rule}", to.name);
                 to.enable(rule).map(|()| done)
             }),
-            Request::Disable { session, events } => self.change(client, &session, |to| {
-                to.disable(&events).map(|()| format!("session {} has {} no more", to.name, events.join(" ")))
+            Request::Disable { session, channel, events } => self.change(client, &session, |to| {
+                to.disable(channel.as_deref(), &events)
+                    .map(|()| format!("session {} has {} no more", to.name, events.join(" ")))
             }),
             Request::EnableChannel { session, channel } => self.change(client, &session, |to| {
                 let done = format!("session {} has channel {}", to.name, channel.name);

@@ -135,10 +135,18 @@ impl Description {
     }
 
     /// An event that was enabled by this name is taken out; one that a pattern names is left out of it.
-    pub(crate) fn disable(&mut self, events: &[String]) -> Result<(), String> {
+    pub(crate) fn disable(&mut self, channel: Option<&str>, events: &[String]) -> Result<(), String> {
+        if let Some(name) = channel
+            && !self.channels.iter().any(|channel| channel.name == name)
+        {
+            return Err(self.no_channel(name));
+        }
         for event in events {
             let before = self.enabled().count();
-            self.rules.iter_mut().for_each(|rule| rule.events.retain(|known| known != event));
+            let is_of = |rule: &Rule| channel.is_none() || rule.channel.as_deref() == channel;
+            for rule in self.rules.iter_mut().filter(|rule| is_of(rule)) {
+                rule.events.retain(|known| known != event);
+            }
             self.rules.retain(|rule| !rule.events.is_empty());
             if self.enabled().count() < before {
                 continue;
@@ -146,10 +154,19 @@ impl Description {
             // What leaves events out goes by provider and event; other names have their file in them.
             let is_plain = |name: &str| name.split(':').count() == 2;
             let is_named = |known: &String| is_plain(known) && pattern::matches(known, event);
+            if channel.is_some() {
+                let names_it = |rule: &&mut Rule| {
+                    is_of(rule) && !rule.exclude.contains(event) && rule.events.iter().any(is_named)
+                };
+                let mut naming: Vec<&mut Rule> = self.rules.iter_mut().filter(names_it).collect();
+                naming.iter_mut().for_each(|rule| rule.exclude.push(event.clone()));
+                if naming.is_empty() || !is_plain(event) {
+                    return Err(self.not_enabled(event));
+                }
+                continue;
+            }
             if self.disabled.contains(event) || !is_plain(event) || !self.enabled().any(is_named) {
-                let enabled: Vec<&str> = self.enabled().map(String::as_str).collect();
-                let enabled = if enabled.is_empty() { "nothing".to_owned() } else { enabled.join(", ") };
-                return Err(format!("{event} is not enabled; {enabled} is"));
+                return Err(self.not_enabled(event));
             }
             if self.disabled.len() == limits::LIST {
                 return Err(format!("{} events are disabled, which is the limit", limits::LIST));
@@ -157,6 +174,12 @@ impl Description {
             self.disabled.push(event.clone());
         }
         Ok(())
+    }
+
+    fn not_enabled(&self, event: &str) -> String {
+        let enabled: Vec<&str> = self.enabled().map(String::as_str).collect();
+        let enabled = if enabled.is_empty() { "nothing".to_owned() } else { enabled.join(", ") };
+        format!("{event} is not enabled; {enabled} is")
     }
 
     fn enabled(&self) -> impl Iterator<Item = &String> {
@@ -466,7 +489,7 @@ mod tests {
     fn a_description_is_what_it_was_as_an_object_again() {
         let mut full = description();
         full.enable(rule("{\"events\": [\"a:*\"], \"filter\": \"n > 1\"}")).unwrap();
-        full.disable(&["a:b".to_owned()]).unwrap();
+        full.disable(None, &["a:b".to_owned()]).unwrap();
         full.add_contexts(None, &[Context::Vtid, Context::CpuId, Context::CgroupId, Context::CallstackUser])
             .unwrap();
         full.budget = Some("1%".to_owned());
@@ -507,17 +530,45 @@ mod tests {
         assert!(s.enable(rule("{\"events\": [\"b:c\"]}")).unwrap_err().contains("enabled already"));
         s.enable(rule("{\"events\": [\"b:c\"], \"filter\": \"n == 1\"}")).unwrap();
         assert_eq!(s.rules.len(), 2);
-        assert!(s.disable(&["c:d".to_owned()]).unwrap_err().contains("a:*, b:c, b:c is"));
-        assert!(s.disable(&["usdt:x:a:x".to_owned()]).is_err());
-        s.disable(&["a:x".to_owned()]).unwrap();
+        assert!(s.disable(None, &["c:d".to_owned()]).unwrap_err().contains("a:*, b:c, b:c is"));
+        assert!(s.disable(None, &["usdt:x:a:x".to_owned()]).is_err());
+        s.disable(None, &["a:x".to_owned()]).unwrap();
         assert_eq!(s.disabled, ["a:x"]);
-        assert!(s.disable(&["a:x".to_owned()]).is_err());
+        assert!(s.disable(None, &["a:x".to_owned()]).is_err());
         s.enable(rule("{\"events\": [\"a:x\"]}")).unwrap();
         assert!(s.disabled.is_empty());
-        s.disable(&["b:c".to_owned()]).unwrap();
+        s.disable(None, &["b:c".to_owned()]).unwrap();
         assert_eq!(s.enabled().collect::<Vec<_>>(), ["a:*", "a:x"]);
-        s.disable(&["a:*".to_owned(), "a:x".to_owned()]).unwrap();
+        s.disable(None, &["a:*".to_owned(), "a:x".to_owned()]).unwrap();
         assert!(s.rules.is_empty());
+    }
+
+    #[test]
+    fn a_channel_has_events_of_its_own() {
+        let mut s = description();
+        let channel = |name: &str| Channel::of_object(json!({"name": name, "size": 4096})).unwrap();
+        s.enable_channel(channel("c")).unwrap();
+        s.enable_channel(channel("d")).unwrap();
+        assert!(s.enable_channel(channel("c")).unwrap_err().contains("already"));
+        assert!(s.enable(rule("{\"events\": [\"a:*\"], \"channel\": \"e\"}")).is_err());
+        for text in [
+            "{\"events\": [\"a:*\"], \"channel\": \"c\"}",
+            "{\"events\": [\"a:*\", \"a:x\"], \"channel\": \"d\"}",
+        ] {
+            s.enable(rule(text)).unwrap();
+        }
+        s.add_contexts(None, &[Context::Vtid]).unwrap();
+        s.add_contexts(Some("d"), &[Context::Vpid]).unwrap();
+        s.disable(Some("c"), &["a:x".to_owned()]).unwrap();
+        assert!(s.disable(Some("c"), &["a:x".to_owned()]).is_err() && s.disable(Some("e"), &[]).is_err());
+        assert_eq!(s.recorded_channels(), [Some("c".to_owned()), Some("d".to_owned())]);
+        let c = s.of_channel(Some("c"), "/c".into());
+        assert_eq!((&c.rules[0].exclude[..], c.rules.len(), c.size), (&["a:x".to_owned()][..], 1, 4096));
+        let d = s.of_channel(Some("d"), "/d".into());
+        assert!(d.rules[0].exclude.is_empty() && d.contexts == [Context::Vtid, Context::Vpid]);
+        s.disable_channel("d").unwrap();
+        assert_eq!(s.recorded_channels(), [Some("c".to_owned())]);
+        assert_eq!(Description::of_object(s.object()), Ok(s));
     }
 
     #[test]

@@ -674,6 +674,8 @@ impl Part {
         self.note = match (ended.is_asked_to_end(), is_done) {
             (_, true) if ended.is_stopped => Some("an event has ended its recording (--stop-on)".to_owned()),
             (true, true) => self.note.take(),
+            // Others may come.
+            (false, true) if self.key.program.is_some() => None,
             (false, true) => Some("the processes that it was to record have ended".to_owned()),
             (_, false) if said.is_empty() => Some(format!("its recording ended {how}")),
             (_, false) => Some(format!("its recording ended {how}: {}", last_lines(&said))),

@@ -42,6 +42,8 @@ pub enum Request {
     Disable {
         /// Which one.
         session: Named,
+        /// Out of this channel; none: out of all.
+        channel: Option<String>,
         /// Patterns.
         events: Vec<String>,
     },
@@ -148,8 +150,8 @@ impl Request {
             Request::Enable { session, rule } => {
                 json!({"do": "enable", "session": session, "rule": rule.object()})
             }
-            Request::Disable { session, events } => {
-                json!({"do": "disable", "session": session, "events": events})
+            Request::Disable { session, channel, events } => {
+                json!({"do": "disable", "session": session, "channel": channel, "events": events})
             }
             Request::AddContexts { session, channel, contexts } => {
                 let contexts: Vec<&str> = contexts.iter().map(|context| context.name()).collect();
@@ -188,7 +190,11 @@ impl Request {
                 let rule = Rule::of_object(object.value("rule").unwrap_or_default())?;
                 Request::Enable { session: named(&mut object)?, rule }
             }
-            "disable" => Request::Disable { session: named(&mut object)?, events: object.texts("events")? },
+            "disable" => Request::Disable {
+                session: named(&mut object)?,
+                channel: object.text_or_none("channel")?,
+                events: object.texts("events")?,
+            },
             "add-context" => {
                 let contexts: Result<Vec<Context>, String> =
                     object.texts("contexts")?.iter().map(|name| name.parse()).collect();
@@ -280,7 +286,7 @@ mod tests {
         vec![
             Request::Create(Box::new(Description::of_object(object).unwrap())),
             Request::Enable { session: session.clone(), rule: "{\"events\": [\"a:b\"]}".parse().unwrap() },
-            Request::Disable { session: None, events: vec!["a:b".to_owned()] },
+            Request::Disable { session: None, channel: None, events: vec!["a:b".to_owned()] },
             Request::AddContexts {
                 session: session.clone(),
                 channel: Some("c".to_owned()),

@@ -183,7 +183,9 @@ impl Session {
         if self.is_started && self.wants_programs() || self.parts.iter().any(Part::is_recording) {
             return Err(Outcome::Refused(format!("session {name} records already")));
         }
-        if self.description.recorded_channels().is_empty() {
+        // Of programs channels may wait for events, as in LTTng.
+        let may_wait = self.description.programs.is_some() && !self.description.channels.is_empty();
+        if self.description.recorded_channels().is_empty() && !may_wait {
             return Err(Outcome::Refused(format!(
                 "session {name} has no event to record: weir record enable {name} EVENT"
             )));
@@ -596,6 +598,7 @@ impl Session {
                 "state": part.state(),
                 "recorder": part.recording().map(|recording| recording.id.pid),
                 "recorded": part.counts().recorded(),
+                "discarded": part.counts().discarded,
                 "note": part.note(),
             })
         });

@@ -47,7 +47,7 @@ pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
         Session::Enable(args) => told(ask(&args.at, &enable(args)?, false)?),
         Session::Disable(args) => {
             let (session, events) = session_and_events(&args.session, &args.words)?;
-            told(ask(&args.at, &Request::Disable { session, events }, false)?)
+            told(ask(&args.at, &Request::Disable { session, channel: args.channel.clone(), events }, false)?)
         }
         Session::AddContext(args) => {
             let session = one(&args.name, &args.session)?;

@@ -445,6 +445,10 @@ pub(crate) struct Disable {
     #[arg(short = 's', long = "session", value_name = "NAME")]
     pub(crate) session: Option<String>,
 
+    /// Out of this channel; without it out of all
+    #[arg(short = 'c', long = "channel", value_name = "CHANNEL")]
+    pub(crate) channel: Option<String>,
+
     #[command(flatten)]
     pub(crate) at: At,
 }

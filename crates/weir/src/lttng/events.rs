@@ -203,18 +203,15 @@ pub(super) fn disable(client: &Client, args: &DisableEvent) -> Result<ExitCode, 
         let text = format!("UST channel not found (channel {channel}, session {of})");
         return Err(End::error(text, code::NO_EVENT));
     }
-    let rules = |is_in: bool| {
-        let is_so = move |rule: &&Rule| (rule.channel.as_deref() == Some(channel)) == is_in;
-        session.description.rules.iter().filter(is_so)
-    };
+    let rules = || session.description.rules.iter().filter(|rule| rule.channel.as_deref() == Some(channel));
     let (mut events, mut told) = (Vec::new(), Vec::new());
     if args.all_events {
-        events.extend(rules(true).flat_map(|rule| rule.events.clone()));
+        events.extend(rules().flat_map(|rule| rule.events.clone()));
         told.push(format!("All ust events of type any are disabled in channel {channel}"));
     }
     let code = each(client, &names, |name| {
         let of_name = names::attach_points(name).unwrap_or_default();
-        let is_enabled = |event: &String| rules(true).any(|rule| rule.events.contains(event));
+        let is_enabled = |event: &String| rules().any(|rule| rule.events.contains(event));
         if of_name.is_empty() || !of_name.iter().all(is_enabled) {
             let text = format!("{name} of type any : UST event not found (channel {channel}, session {of})");
             return Err(End::error(text, code::NO_EVENT));
@@ -225,20 +222,9 @@ pub(super) fn disable(client: &Client, args: &DisableEvent) -> Result<ExitCode, 
     })?;
     events.sort();
     events.dedup();
-    // LIMIT: what is taken out is taken out of every channel.
-    let in_both = |rule: &Rule| rule.events.iter().find(|event| events.contains(event)).cloned();
-    if let Some((event, rule)) = rules(false).find_map(|rule| Some((in_both(rule)?, rule))) {
-        let (name, other) =
-            (names::shown(&event), rule.channel.as_deref().unwrap_or("the one without a name"));
-        return Err(End::error(
-            format!(
-                "{name} is enabled in channel {channel} and in {other}: it is disabled in both or in none; disable a channel instead"
-            ),
-            1,
-        ));
-    }
     if !events.is_empty() {
-        client.ask(&Request::Disable { session: Some(of.to_owned()), events })?;
+        let (session, channel) = (Some(of.to_owned()), Some(channel.to_owned()));
+        client.ask(&Request::Disable { session, channel, events })?;
     }
     told.iter().try_for_each(|text| client.say(text))?;
     Ok(code)
