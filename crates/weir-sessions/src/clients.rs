@@ -94,6 +94,11 @@ impl Clients {
         self.clients.iter().filter_map(asks).collect()
     }
 
+    /// How many there are of these.
+    pub(crate) fn count_asking(&self) -> usize {
+        self.clients.iter().filter(|client| matches!(client.state, State::Asks(_))).count()
+    }
+
     /// Its request is being done; [`Clients::answer`] will come.
     pub(crate) fn keep_waiting(&mut self, number: u64) {
         if let Some(client) = self.client(number) {

@@ -134,8 +134,10 @@ impl Daemon<'_> {
             self.save();
             is_more |= self.step();
             self.save();
-            // Answers go out behind what they say.
+            let asking = self.clients.count_asking();
+            // Answers go out behind what they say. Who has asked by then is not polled for.
             self.clients.look();
+            is_more |= self.clients.count_asking() > asking;
             if self.is_over() {
                 return Ok(());
             }

@@ -10,7 +10,7 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
 use weir_probe::fanotify::{Access, PermissionGroup};
@@ -26,6 +26,9 @@ use weir_sessions::turn::Turn;
 use weir_symbols::{Binary, VirtAddr};
 use weir_world::{loads_lttng, lttng_libraries};
 
+/// How often processes are looked at where the kernel tells of those that begin.
+const RARELY: Duration = Duration::from_secs(1);
+
 /// Finds them on this machine.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -40,6 +43,8 @@ struct Watching {
     group: Option<PermissionGroup>,
     /// How many it has let go too early, as far as that was told.
     told: u64,
+    /// When processes were looked at last.
+    looked: Instant,
     enrolment: Enrolment,
 }
 
@@ -108,11 +113,16 @@ impl Watching {
         let user = (!geteuid().is_root()).then(|| geteuid().as_raw());
         let selection = Selection::default().of_any(user, true);
         let watcher = Watcher::new(processes.clone(), selection, std::process::id() as i32);
-        Watching { group, told: 0, enrolment: Enrolment::new(watcher, 1) }
+        Watching { group, told: 0, looked: Instant::now(), enrolment: Enrolment::new(watcher, 1) }
     }
 
     /// Those that map the library since the last look.
     fn look(&mut self, processes: &Processes) -> Vec<ProcessId> {
+        // The kernel tells of nearly all.
+        if self.group.is_some() && self.looked.elapsed() < RARELY {
+            return Vec::new();
+        }
+        self.looked = Instant::now();
         let see = |candidate: &Candidate| {
             let id = candidate.process.id;
             match processes.process(id.pid).filter(|process| process.id == id && process.has_program) {
