@@ -39,6 +39,9 @@ pub const LOADING_STACK_BYTES_MIN: u64 = 64 << 10;
 /// executed at once on a busy machine, the last waits for seconds.
 pub const PERMISSION_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Calls that wait at one time at most; others go on.
+pub const PERMISSIONS_PENDING_MAX: usize = 512;
+
 /// The same where weir itself is stopped.
 pub const PERMISSION_WAIT_STOPPED_MAX: Duration = Duration::from_secs(1);
 

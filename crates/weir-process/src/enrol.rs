@@ -160,6 +160,11 @@ impl Enrolment {
         Some(self.waiting.remove(at).candidate)
     }
 
+    /// One has ended before it was looked at.
+    pub fn is_lost(&mut self) {
+        self.gone += 1;
+    }
+
     /// All selected processes, attached to or not.
     pub fn selected(&self) -> impl Iterator<Item = ProcessId> + '_ {
         self.watcher.selected()

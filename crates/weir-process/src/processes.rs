@@ -14,6 +14,9 @@ use crate::cgroup::{self, Membership};
 /// Flag of threads of the kernel in `stat` (linux/sched.h, PF_KTHREAD).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
+/// Of processes that were forked and have executed nothing (PF_FORKNOEXEC).
+const FORKED_ONLY: u64 = 0x40;
+
 /// One process for good: the kernel gives its number to another one later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ProcessId {
@@ -63,6 +66,15 @@ impl Processes {
     /// What there is of a process.
     pub(crate) fn folder_of(&self, pid: i32) -> PathBuf {
         self.root.join(pid.to_string())
+    }
+
+    /// It has executed a program since it was forked.
+    pub fn has_executed(&self, pid: i32) -> bool {
+        let flags = self.text(pid, "stat").and_then(|text| {
+            let (_, fields) = text.rsplit_once(") ")?;
+            fields.split_whitespace().nth(6)?.parse::<u64>().ok()
+        });
+        flags.is_some_and(|flags| flags & FORKED_ONLY == 0)
     }
 
     /// The process that traces it (ptrace), if one does.

@@ -3,9 +3,14 @@
 //! In: `/proc`. Out: a [`Program`]; two processes of one have the same events to record, but for libraries that they load later.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use crate::processes::Processes;
+
+/// Bytes of a process's variables that are looked at, and of one of them: a process may say what it likes.
+const ENVIRONMENT_MAX: u64 = 256 << 10;
+const VALUE_MAX: usize = 4096;
 
 /// What processes execute, with what they preload.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -29,28 +34,36 @@ impl Program {
     pub fn of(pid: i32, processes: &Processes) -> Option<Program> {
         let link = processes.folder_of(pid).join("exe");
         let (path, file) = (fs::read_link(&link).ok()?, fs::metadata(&link).ok()?);
-        let environment = fs::read(processes.folder_of(pid).join("environ")).ok()?;
+        let path = path.to_string_lossy().into_owned();
+        let mut environment = Vec::new();
+        let variables = fs::File::open(processes.folder_of(pid).join("environ")).ok()?;
+        variables.take(ENVIRONMENT_MAX).read_to_end(&mut environment).ok()?;
         let value = |name: &str| {
             let mut variables = environment.split(|byte| *byte == 0);
             let value = variables.find_map(|variable| variable.strip_prefix(name.as_bytes()));
-            String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
+            let value = value.unwrap_or_default();
+            String::from_utf8_lossy(&value[..value.len().min(VALUE_MAX)]).into_owned()
         };
         Some(Program {
-            path: path.to_string_lossy().into_owned(),
+            path: path.strip_suffix(" (deleted)").map_or(path.clone(), str::to_owned),
             device: file.dev(),
             inode: file.ino(),
-            user: processes.user(pid)?,
+            user: processes.users(pid)?[1],
             preload: value("LD_PRELOAD="),
             library_path: value("LD_LIBRARY_PATH="),
         })
+    }
+
+    /// The same file, run in the same way, by whatever path.
+    pub fn is_like(&self, other: &Program) -> bool {
+        Program { path: self.path.clone(), ..other.clone() } == *self
     }
 
     /// Whether a process is one of this program.
     pub fn is_of(&self, pid: i32, processes: &Processes) -> bool {
         let file = fs::metadata(processes.folder_of(pid).join("exe"));
         let is_file = file.is_ok_and(|file| (file.dev(), file.ino()) == (self.device, self.inode));
-        let is_same = |other: Program| Program { path: self.path.clone(), ..other } == *self;
-        is_file && Program::of(pid, processes).is_some_and(is_same)
+        is_file && Program::of(pid, processes).is_some_and(|other| self.is_like(&other))
     }
 
     /// The last part of its path.

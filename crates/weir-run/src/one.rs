@@ -54,6 +54,7 @@ pub(crate) struct One {
     pub(crate) share: Option<Share>,
     /// It waits for other recordings.
     pub(crate) door: Option<Door>,
+    missed_door: Option<ProcessId>,
     /// What its probes cost, once that is looked at.
     pub(crate) watched: Option<Rc<RefCell<Watched>>>,
 }
@@ -77,6 +78,7 @@ impl One {
             writes_records,
             share,
             door: None,
+            missed_door: None,
             watched: None,
         }
     }
@@ -87,12 +89,20 @@ impl One {
 
     /// What it announces is not answered yet, so that it does not run on.
     pub(crate) fn waits_for_others(&mut self) -> bool {
-        self.door.take_if(|door| door.is_over());
+        if let Some(door) = self.door.take_if(|door| door.is_over())
+            && door.there.is_none()
+        {
+            self.missed_door = Some(door.id);
+        }
         self.door.is_some()
     }
 
     /// Its number, once, when others may come to it.
     pub(crate) fn comes_to_door(&mut self) -> Option<ProcessId> {
+        // It never came there: they come late.
+        if let Some(missed) = self.missed_door.take() {
+            return Some(missed);
+        }
         let door = self.door.as_mut().filter(|door| door.there.is_none())?;
         let id = door.id;
         match self.attachment.waits_for_answer() {

@@ -463,6 +463,9 @@ fn first(
         };
         let world = given.with_given(world);
         let module = given.module(&world, warn).map_err(|failure| match failure {
+            Failure::Script(_) if world.is_of_machine() => {
+                Failure::Refused(anyhow!("process {} has ended before its files were looked at", of.pid))
+            }
             // Its events can be read, as was asked where the session got them: none of them is there.
             Failure::Script(_) => Failure::Refused(anyhow!(NoEvent)),
             other => other,

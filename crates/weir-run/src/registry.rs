@@ -357,11 +357,16 @@ impl Registry {
     ) -> Result<Option<ProcessLine>, Failure> {
         let HeldProcess { id, others, allow } = held;
         if self.is_handed_over() || targets.all.iter().any(|one| one.pid() == id.pid) {
+            allow();
             return Ok(None);
         }
         let event = PermissionEvent::elsewhere(id.pid, allow);
         let event = event.map_err(|error| Failure::Machine(anyhow!(error).context("eventfd")))?;
         let line = self.attach_blocked(event, targets)?;
+        let is_there = targets.all.iter().any(|one| one.pid() == id.pid);
+        if !is_there && lives(&self.shared.subjects.processes, id) {
+            self.not_held += 1;
+        }
         if others && let Some(one) = targets.all.iter_mut().find(|one| one.pid() == id.pid) {
             one.door = Some(Door::of(id));
         }
@@ -371,19 +376,29 @@ impl Registry {
         Ok(line)
     }
 
-    /// Attaches to a process that waits for another recording before its own code runs.
+    /// Processes are about to be attached to: the run does not end for want of them.
+    pub(crate) fn expects_processes(&mut self) {
+        self.alone = None;
+    }
+
+    /// Attaches to a process that runs, or, `at_door`, waits for another recording before its own code runs.
     pub(crate) fn join(
         &mut self,
-        id: ProcessId,
+        (id, at_door): (ProcessId, bool),
         targets: &mut Targets,
     ) -> Result<Option<ProcessLine>, Failure> {
         let process = self.shared.subjects.processes.process(id.pid).filter(|process| process.id == id);
         let is_there = self.is_handed_over() || targets.all.iter().any(|one| one.pid() == id.pid);
+        if process.is_none() && !is_there {
+            self.enrolment.is_lost();
+        }
         let Some(process) = process.filter(|_| !is_there) else { return Ok(None) };
         let Some(origin) = self.origin_of(&process) else { return Ok(None) };
         self.enrolment.adopt_held(id);
         self.ready.retain(|candidate| candidate.process.id != id);
-        let candidate = Candidate { joins: true, ..Candidate::new(process, origin) };
+        // One that runs is late, and may end before it is attached to.
+        let loose = (!at_door).then(Instant::now);
+        let candidate = Candidate { joins: at_door, loose, ..Candidate::new(process, origin) };
         self.enrol(candidate, None, targets, &mut None)
     }
 
@@ -851,9 +866,7 @@ impl Shared {
         let Some(of) = self.given.options.of_program.as_ref() else { return false };
         let age = started(id).map_or(Duration::ZERO, |started| since_boot().saturating_sub(started));
         !weir_world::loads_lttng(id.pid)
-            || of.are_held
-                && age < SETTLED_AFTER
-                && scan::inherited_in(id.pid).is_ok_and(|found| found.is_empty())
+            || of.are_held && age < SETTLED_AFTER && self.subjects.processes.has_executed(id.pid)
     }
 }
 

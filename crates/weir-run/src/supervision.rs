@@ -22,7 +22,7 @@ pub(crate) struct Supervision {
     handed_over: Vec<HandOver>,
     /// Processes that wait to be recorded.
     held: Vec<HeldProcess>,
-    joined: Vec<ProcessId>,
+    joined: Vec<(ProcessId, bool)>,
     /// Numbers of hand-overs that are done and not yet reported.
     let_go: Vec<u64>,
 }
@@ -85,7 +85,10 @@ impl Part for Supervision {
         self.handed_over.extend(heard.handed_over);
         self.held.extend(heard.held);
         self.joined.extend(heard.joined);
-        if let Some((targets, _)) = &mut round.traced {
+        if let Some((targets, registry)) = &mut round.traced {
+            if !self.held.is_empty() || !self.joined.is_empty() {
+                registry.expects_processes();
+            }
             heard.go_on.iter().for_each(|id| targets.go_on(*id));
         }
         sink.want(heard.snapshots);
@@ -109,6 +112,35 @@ impl Part for Supervision {
             self.supervisor.say(Said::Stopped);
         }
         self.answer(&sink.answers());
+        // Before processes are handed over: they are among them.
+        let (held, joined) = (std::mem::take(&mut self.held), std::mem::take(&mut self.joined));
+        let are_busy = !held.is_empty() || !joined.is_empty();
+        for held in held {
+            let id = held.id;
+            if let Some((targets, registry)) = &mut round.traced {
+                registry.take_held(held, targets)?.iter().try_for_each(|line| round.output.process(line))?;
+            }
+            // Else others come to it.
+            let waits = round.traced.as_ref().is_some_and(|(targets, _)| targets.waits_for_others(id));
+            if !waits {
+                self.supervisor.say(Said::Has(id));
+            }
+        }
+        for (id, at_door) in joined {
+            if let Some((targets, registry)) = &mut round.traced {
+                registry
+                    .join((id, at_door), targets)?
+                    .iter()
+                    .try_for_each(|line| round.output.process(line))?;
+            }
+            self.supervisor.say(Said::Has(id));
+        }
+        if let Some((targets, _)) = &mut round.traced {
+            if are_busy {
+                targets.are_to_wait(false);
+            }
+            targets.at_door().into_iter().for_each(|id| self.supervisor.say(Said::AtDoor(id)));
+        }
         // A round after that: who takes the processes over reads in the counts whether events have started this recording by now.
         let let_go = std::mem::take(&mut self.let_go);
         for change in std::mem::take(&mut self.handed_over) {
@@ -122,29 +154,6 @@ impl Part for Supervision {
                     }
                 }
             }
-        }
-        let (held, joined) = (std::mem::take(&mut self.held), std::mem::take(&mut self.joined));
-        let are_busy = !held.is_empty() || !joined.is_empty();
-        for held in held {
-            let (id, is_alone) = (held.id, !held.others);
-            if let Some((targets, registry)) = &mut round.traced {
-                registry.take_held(held, targets)?.iter().try_for_each(|line| round.output.process(line))?;
-            }
-            if is_alone {
-                self.supervisor.say(Said::Has(id));
-            }
-        }
-        for id in joined {
-            if let Some((targets, registry)) = &mut round.traced {
-                registry.join(id, targets)?.iter().try_for_each(|line| round.output.process(line))?;
-            }
-            self.supervisor.say(Said::Has(id));
-        }
-        if let Some((targets, _)) = &mut round.traced {
-            if are_busy {
-                targets.are_to_wait(false);
-            }
-            targets.at_door().into_iter().for_each(|id| self.supervisor.say(Said::AtDoor(id)));
         }
         if self.supervisor.is_due() || !let_go.is_empty() {
             self.write_counts(round, sink);

@@ -39,8 +39,8 @@ pub struct Heard {
     pub handed_over: Vec<HandOver>,
     /// Processes that are to be recorded before they run on.
     pub held: Vec<HeldProcess>,
-    /// Those that wait for another recording, and are to be recorded too.
-    pub joined: Vec<ProcessId>,
+    /// Those that run, or wait for another recording (true), and are to be recorded too.
+    pub joined: Vec<(ProcessId, bool)>,
     /// Those that wait for this one and need not any longer.
     pub go_on: Vec<ProcessId>,
     /// What events have made of the recording before this one meanwhile.

@@ -79,6 +79,11 @@ impl Targets {
         }
     }
 
+    /// It waits for other recordings, or will.
+    pub(crate) fn waits_for_others(&self, id: ProcessId) -> bool {
+        self.all.iter().any(|one| one.pid() == id.pid && one.door.is_some())
+    }
+
     /// Those that have come to where they wait for other recordings, each once.
     pub(crate) fn at_door(&mut self) -> Vec<ProcessId> {
         self.all.iter_mut().filter_map(One::comes_to_door).collect()

@@ -56,6 +56,9 @@ impl Channel {
         };
         object.end()?;
         check_name(&channel.name).map_err(|why| why.replace("session", "channel"))?;
+        if channel.name.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!("channel {}: folders of recordings have such names", channel.name));
+        }
         match channel.options.keys().find(|name| !CHANNEL_OPTIONS.contains(&&name[..])) {
             Some(name) => Err(format!("a channel has no option `{}`", name.escape_debug())),
             None => Ok(channel),
@@ -83,6 +86,7 @@ mod tests {
             assert!(Channel::of_object(object).is_err(), "{field}");
         };
         check("name", json!("../c"));
+        check("name", json!("1"));
         check("size", json!(-1));
         check("options", json!({"run": "rm"}));
         check("contexts", json!(["weather"]));

@@ -32,6 +32,8 @@ use crate::{limits, process};
 
 /// How often it looks while something is on its way that no descriptor tells of.
 const BUSY_INTERVAL: Duration = Duration::from_millis(5);
+/// How often it looks whether a session is to rotate.
+const SCHEDULE_INTERVAL: Duration = Duration::from_millis(50);
 /// How often otherwise.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -203,6 +205,9 @@ impl Daemon<'_> {
                     let done = format!("session {} {what} {attribute} {which}", to.name);
                     to.track(is_tracked, attribute, &values).map(|()| done)
                 })
+            }
+            Request::Schedule { session, schedule } => {
+                self.with(&session, |session| session.schedule(schedule).map(Some))
             }
             Request::Clear(named) => self.with(&named, |session| session.clear(client)),
             Request::AddContexts { session, channel, contexts } => self.change(client, &session, |to| {
@@ -427,6 +432,7 @@ impl Daemon<'_> {
             () if stretches.any(|stretch| stretch.descriptor().is_none()) => BUSY_INTERVAL,
             () if self.sessions.values().any(Session::holds) => BUSY_INTERVAL,
             () if self.is_looking() => LOOK_INTERVAL,
+            () if self.sessions.values().any(Session::is_scheduled) => SCHEDULE_INTERVAL,
             () if self.sessions.is_empty() => {
                 INTERVAL.min(self.idle.saturating_sub(self.idle_since.elapsed()).max(BUSY_INTERVAL))
             }

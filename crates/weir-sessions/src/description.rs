@@ -45,6 +45,8 @@ pub struct Description {
     pub size: u64,
     /// Those that have a name.
     pub channels: Vec<Channel>,
+    /// When it goes on in new folders by itself.
+    pub schedule: Schedule,
     /// What else each recording gets ([`OPTIONS`]), by name; what takes no value has an empty one.
     pub options: BTreeMap<String, String>,
     /// As `--budget` takes it.
@@ -61,6 +63,15 @@ pub struct Description {
     pub disabled: Vec<String>,
     /// What each event carries besides its fields.
     pub contexts: Vec<Context>,
+}
+
+/// Whichever of them is due first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Schedule {
+    /// Milliseconds.
+    pub every_ms: Option<u64>,
+    /// Bytes of the folders that are written.
+    pub bytes: Option<u64>,
 }
 
 /// The names that [`Description::options`] may have: options of `weir record`, which each recording gets as they are.
@@ -222,7 +233,9 @@ impl Description {
     pub(crate) fn of_channel(&self, channel: Option<&str>, folder: PathBuf) -> Description {
         let rules = self.rules.iter().filter(|rule| rule.channel.as_deref() == channel);
         let rules = rules.map(|rule| Rule { channel: None, ..rule.clone() }).collect();
-        let of_session = Description { rules, folder, channels: Vec::new(), ..self.clone() };
+        // Its recordings know nothing of schedules, and are not changed with them.
+        let schedule = Schedule::default();
+        let of_session = Description { rules, folder, schedule, channels: Vec::new(), ..self.clone() };
         let named = channel.and_then(|name| self.channels.iter().find(|channel| channel.name == name));
         let Some(Channel { size, options, contexts, .. }) = named else { return of_session };
         let mut all = of_session.options.clone();
@@ -307,6 +320,14 @@ impl Description {
         !self.overwrites() || self.options.contains_key("snapshot-at-end")
     }
 
+    /// As `weir record status` has it; empty where there is none.
+    pub(crate) fn shown_schedule(&self) -> String {
+        let Schedule { every_ms, bytes } = self.schedule;
+        let every = every_ms.map(|ms| format!("every {} s", ms as f64 / 1000.0));
+        let bytes = bytes.map(|bytes| format!("at {bytes} bytes"));
+        every.into_iter().chain(bytes).collect::<Vec<_>>().join(", ")
+    }
+
     /// What of itself changes the recording, as the command line has it.
     pub(crate) fn shown_options(&self) -> String {
         let is_told = |name: &str| !["overwrite", "blocking"].contains(&name);
@@ -381,6 +402,8 @@ impl Description {
             },
             "size": self.size,
             "channels": self.channels.iter().map(Channel::object).collect::<Vec<_>>(),
+            "rotate_every_ms": self.schedule.every_ms,
+            "rotate_bytes": self.schedule.bytes,
             "options": self.options,
             "budget": self.budget,
             "policy": self.policy,
@@ -413,6 +436,10 @@ impl Description {
             follow: object.follow("follow")?,
             channels: channels?,
             size: object.number("size")?,
+            schedule: Schedule {
+                every_ms: object.number_or_none("rotate_every_ms")?,
+                bytes: object.number_or_none("rotate_bytes")?,
+            },
             options: object.texts_by_name("options")?,
             budget: object.text_or_none("budget")?,
             policy: object.text_or_none("policy")?,
@@ -447,6 +474,11 @@ impl Description {
                 && programs.is_none() =>
             {
                 Err("a session is of some processes".to_owned())
+            }
+            () if description.schedule.every_ms.is_some_and(|ms| ms < limits::ROTATION_MS)
+                || description.schedule.bytes == Some(0) =>
+            {
+                Err(format!("a session rotates every {} ms at most, or at some bytes", limits::ROTATION_MS))
             }
             () if channels
                 .iter()
@@ -518,6 +550,9 @@ mod tests {
         check("size", json!(-1));
         check("follow", json!("yes"));
         check("options", json!(["overwrite"]));
+        check("rotate_every_ms", json!(10));
+        check("rotate_bytes", json!(0));
+        check("rotate_bytes", json!("1M"));
         check("options", json!({"overwrite": 1}));
         check("options", json!({"output": "/"}));
         check("colour", json!("red"));

@@ -8,6 +8,12 @@ pub(crate) const NAME_BYTES: usize = 64;
 pub(crate) const SESSIONS: usize = 64;
 /// What `enable` was called with, for one session.
 pub(crate) const RULES: usize = 256;
+/// How often a session goes on in new folders at most.
+pub(crate) const ROTATION_MS: u64 = 100;
+/// Processes that a session remembers, before those that have ended are forgotten.
+pub(crate) const PROCESSES: usize = 4096;
+/// How long the recording of a program may take to get ready, while its processes wait.
+pub(crate) const PREPARE_WAIT: Duration = Duration::from_secs(10);
 /// Channels of one session.
 pub(crate) const CHANNELS: usize = 32;
 /// Programs that one session records at one time: each has a process that records it.

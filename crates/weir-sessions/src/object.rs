@@ -98,6 +98,16 @@ impl Object {
         number.ok_or(format!("`{name}` of {} is no natural number", self.what))
     }
 
+    pub(crate) fn number_or_none(&mut self, name: &str) -> Result<Option<u64>, String> {
+        match self.fields.get(name) {
+            None | Some(Value::Null) => {
+                self.fields.remove(name);
+                Ok(None)
+            }
+            Some(_) => self.number(name).map(Some),
+        }
+    }
+
     /// Nothing else may be in it.
     pub(crate) fn end(self) -> Result<(), String> {
         match self.fields.keys().next() {

@@ -48,6 +48,8 @@ pub(crate) struct Part {
     pub(crate) are_held: bool,
     /// Its events are none of the program's.
     pub(crate) has_nothing: bool,
+    /// An event has ended it, until it is started again.
+    pub(crate) is_over: bool,
     /// The number of the last folder that was begun.
     last: u64,
     /// Of all stretches that have ended.
@@ -142,6 +144,7 @@ impl Part {
             seen: None,
             are_held: false,
             has_nothing: false,
+            is_over: false,
             last: 0,
             counts: Counts::default(),
             recording: None,
@@ -203,6 +206,11 @@ impl Part {
         self.held.iter().any(|held| held.turn.is_of_running())
     }
 
+    /// The session is started.
+    pub(crate) fn begins_anew(&mut self) {
+        (self.has_nothing, self.is_over) = (false, false);
+    }
+
     /// Another description, while nothing is recorded.
     pub(crate) fn set(&mut self, to: Description) {
         if self.description != to {
@@ -253,6 +261,19 @@ impl Part {
         }
         self.go_on(Some(client));
         Ok(())
+    }
+
+    /// By itself.
+    pub(crate) fn rotates(&mut self) {
+        self.go_on(None);
+    }
+
+    /// Bytes of the files of the folder that is written.
+    pub(crate) fn written(&self) -> u64 {
+        let Some(recording) = &self.recording else { return 0 };
+        let files =
+            fs::read_dir(self.description.folder_of(recording.folder)).into_iter().flatten().flatten();
+        files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
     }
 
     /// Has what records go on in the next folder.
@@ -326,8 +347,11 @@ impl Part {
 
     /// Removes the folders up to this one.
     fn remove_before(&mut self, number: u64) {
-        for number in 1..number {
-            let _ = fs::remove_dir_all(self.description.folder_of(number));
+        for folder in (1..number).map(|number| self.description.folder_of(number)) {
+            // Of a trace, and nothing that somebody else has put there.
+            if folder.join("metadata").is_file() {
+                let _ = fs::remove_dir_all(folder);
+            }
         }
         (self.counts, self.is_changed) = (Counts::default(), true);
     }
@@ -337,6 +361,9 @@ impl Part {
     }
 
     fn ending(&mut self, what: What, client: u64) {
+        if what != What::Snapshot {
+            self.leave_turns();
+        }
         self.doing = Some(Doing::new(what, Some(client)));
     }
 
@@ -357,14 +384,14 @@ impl Part {
         let taken = self.recording.as_mut().and_then(Stretch::taken);
         let rotated = self.recording.as_mut().and_then(Stretch::rotated);
         if let Some(ended) = self.recording.take_if(|recording| recording.ended().is_some()) {
-            self.close(ended);
+            self.close(ended, place);
         }
         // The daemon ends.
         if self.doing.is_none()
             && let Some(ended) = self.next.take_if(|next| next.ended().is_some())
             && ended.phase() >= Phase::Beginning
         {
-            self.close(ended);
+            self.close(ended, place);
         }
         if self.doing.is_none() && self.recording.as_mut().is_some_and(Stretch::wants_rotation) {
             self.go_on(None);
@@ -398,7 +425,7 @@ impl Part {
         match (&mut self.recording, &self.doing) {
             (Some(_), _) | (None, Some(Doing { what: What::Begin, .. })) => {}
             // It ended since nothing was left to record, at the moment at which these came.
-            (None, None) if self.next.is_none() && !self.held.is_empty() => self.start(None),
+            (None, None) if self.next.is_none() && !self.held.is_empty() && !self.is_over => self.start(None),
             (None, _) => self.leave_turns(),
         }
         let said = self.recording.as_mut().map_or_else(Vec::new, Stretch::said_of_held);
@@ -419,7 +446,9 @@ impl Part {
                 match turn.is_told_to(files) {
                     // By that recording, as a rule.
                     true => turn.took(),
-                    false => is_done |= turn.is_held_for(files),
+                    // Another weir comes before, or a debugger: the recording says what becomes of it.
+                    false if turn.is_held_for(files) => turn.runs(),
+                    false => {}
                 }
             }
             let is_ready = |recording: &&mut Stretch| !is_changing && recording.phase() == Phase::Recording;
@@ -484,6 +513,10 @@ impl Part {
         let next = self.next.as_mut()?;
         if next.ended().is_some() && next.phase() != Phase::Recording {
             return self.failed(place);
+        }
+        if next.phase() == Phase::Preparing && self.key.program.is_some() && next.age() > limits::PREPARE_WAIT
+        {
+            next.kill();
         }
         match next.phase() {
             Phase::Preparing | Phase::Beginning => None,
@@ -607,6 +640,15 @@ impl Part {
             self.leave_turns();
         }
         let is_refused = next.ended().is_some_and(|status| status.code() == Some(1));
+        if self.has_nothing
+            && let Some(recording) = &mut self.recording
+        {
+            // The program has none of the events any more.
+            recording.end();
+            let done = Answer { said, ..Answer::of(Outcome::Done(doing.done)) };
+            self.leave_turns();
+            return Some(Step { client: doing.client, answer: done });
+        }
         let then = match (&mut self.recording, doing.before) {
             (Some(recording), Some(before)) => {
                 recording.take_back();
@@ -657,7 +699,8 @@ impl Part {
     }
 
     /// Takes what a recording that has ended has come to.
-    fn close(&mut self, mut ended: Stretch) {
+    fn close(&mut self, mut ended: Stretch, place: &Place) {
+        self.is_over = ended.is_stopped && self.key.program.is_some();
         self.is_changed = true;
         self.held.iter().for_each(|held| held.turn.again(&self.files));
         let counts = ended.counts();
@@ -665,6 +708,10 @@ impl Part {
             self.counts.add(counts);
         }
         let said = ended.told();
+        if self.key.program.is_some() {
+            // There may be any number of these.
+            place.forget(&self.files, ended.number);
+        }
         let status = ended.ended();
         let is_done = status.is_some_and(|status| status.success());
         let how = match status.and_then(|status| status.code()) {

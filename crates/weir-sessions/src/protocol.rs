@@ -10,7 +10,7 @@ use weir_process::tracked::Attribute;
 
 use crate::channel::Channel;
 use crate::context::Context;
-use crate::description::{Description, check_name};
+use crate::description::{Description, Schedule, check_name};
 use crate::object::Object;
 use crate::rule::Rule;
 
@@ -80,6 +80,13 @@ pub enum Request {
         attribute: Attribute,
         /// None: all.
         values: Vec<String>,
+    },
+    /// When it goes on in new folders by itself.
+    Schedule {
+        /// Which one.
+        session: Named,
+        /// From now on.
+        schedule: Schedule,
     },
     /// What it has recorded is removed.
     Clear(Named),
@@ -167,6 +174,9 @@ impl Request {
                 let what = if *is_tracked { "track" } else { "untrack" };
                 json!({"do": what, "session": session, "attribute": attribute.to_string(), "values": values})
             }
+            Request::Schedule { session, schedule: Schedule { every_ms, bytes } } => {
+                json!({"do": "schedule", "session": session, "every_ms": every_ms, "bytes": bytes})
+            }
             Request::Clear(session) => of("clear", session),
             Request::Start(session) => of("start", session),
             Request::Stop(session) => of("stop", session),
@@ -213,6 +223,13 @@ impl Request {
                 session: named(&mut object)?,
                 attribute: object.text("attribute")?.parse()?,
                 values: object.texts("values")?,
+            },
+            "schedule" => Request::Schedule {
+                session: named(&mut object)?,
+                schedule: Schedule {
+                    every_ms: object.number_or_none("every_ms")?,
+                    bytes: object.number_or_none("bytes")?,
+                },
             },
             "clear" => Request::Clear(named(&mut object)?),
             "start" => Request::Start(named(&mut object)?),
@@ -303,6 +320,10 @@ mod tests {
                 attribute: Attribute::Pid,
                 values: vec!["17".to_owned()],
             },
+            Request::Schedule {
+                session: session.clone(),
+                schedule: Schedule { every_ms: Some(1000), bytes: None },
+            },
             Request::Clear(session.clone()),
             Request::Start(session.clone()),
             Request::Stop(None),
@@ -356,7 +377,7 @@ mod tests {
 
         #[test]
         fn a_request_with_bytes_changed_is_one_or_is_refused(
-            which in 0..14usize,
+            which in 0..15usize,
             changes in proptest::collection::vec((0..400usize, any::<u8>()), 1..6),
         ) {
             let mut line = requests()[which].line().into_bytes();

@@ -46,5 +46,7 @@ pub const TAKE: u8 = b't';
 pub const TAKE_FIRST: u8 = b'f';
 /// Such a process waits for another recording, and is to be recorded too.
 pub const JOIN: u8 = b'j';
+/// A process that runs is to be recorded.
+pub const JOIN_RUNNING: u8 = b'i';
 /// The others have come: it need not wait any longer.
 pub const GO_ON: u8 = b'n';

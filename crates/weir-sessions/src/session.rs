@@ -12,22 +12,27 @@
 //! DIR/[CHANNEL/]PROGRAM/1, …            of programs; PROGRAM-2 of another one of that name, user or preloaded library
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 use weir_process::Whose;
+use weir_process::processes::ProcessId;
+use weir_process::program::Program;
+use weir_source::printable;
 use weir_trace::private;
 
 use crate::counts::Counts;
-use crate::description::Description;
+use crate::description::{Description, Schedule};
 use crate::limits;
 use crate::object::Object;
 use crate::part::{Key, Part};
 use crate::place::Place;
+use crate::process;
 use crate::program::Found;
 use crate::protocol::{Answer, Outcome};
 use crate::stretch::Stretch;
@@ -39,6 +44,12 @@ pub(crate) struct Session {
     /// Of programs: those that come are recorded.
     is_started: bool,
     doing: Option<Doing>,
+    /// What processes were recorded as: they may change their user, or their variables.
+    known: BTreeMap<ProcessId, Program>,
+    /// What was told of programs, once.
+    told: BTreeSet<String>,
+    /// When it went on in new folders, or began.
+    rotated: Instant,
     /// For the daemon's log, and for the next who asks.
     said: Vec<String>,
     /// Something of it has changed that is to be kept.
@@ -85,6 +96,9 @@ impl Session {
             parts: Vec::new(),
             is_started: false,
             doing: None,
+            known: BTreeMap::new(),
+            told: BTreeSet::new(),
+            rotated: Instant::now(),
             said: Vec::new(),
             is_changed: true,
         }
@@ -155,14 +169,13 @@ impl Session {
         }
         if let Some(program) = &key.program {
             let name = file_name(program.name());
-            let is_of = |part: &&Part| {
-                let of = part.key.program.as_ref();
-                part.key.channel == key.channel && of.is_some_and(|of| file_name(of.name()) == name)
+            let is_free = |name: &String| {
+                let folder = folder.join(name);
+                self.parts.iter().all(|part| part.description.folder != folder)
             };
-            let name = match self.parts.iter().filter(is_of).count() {
-                0 => name,
-                others => format!("{name}-{}", others + 1),
-            };
+            let numbered = (2u32..).map(|number| format!("{name}-{number}"));
+            // SANITY: there are more numbers than parts.
+            let name = std::iter::once(name.clone()).chain(numbered).find(is_free).expect("a name");
             folder.push(&name);
             files = format!("{files}@@{name}");
         }
@@ -194,9 +207,11 @@ impl Session {
             Some(_) => format!("session {name} records programs that load LTTng-UST, into {folder}"),
             None => format!("session {name} records, into {folder}"),
         };
-        (self.is_started, self.is_changed) = (true, true);
+        (self.is_started, self.is_changed, self.rotated) = (true, true, Instant::now());
         self.begin(What::Start, client, done, None);
         self.settle();
+        // What it has may be others' by now.
+        self.parts.iter_mut().for_each(Part::begins_anew);
         for key in self.keys() {
             self.part(&key).start(Some(client));
         }
@@ -226,11 +241,33 @@ impl Session {
         }
     }
 
+    /// What a process was recorded as before, or a program that was run by another path.
+    fn known_as(&mut self, id: ProcessId, program: Program) -> Program {
+        let is_file = |known: &&Program| (known.device, known.inode) == (program.device, program.inode);
+        if let Some(known) = self.known.get(&id).filter(is_file) {
+            return known.clone();
+        }
+        let of_parts = self.parts.iter().filter_map(|part| part.key.program.as_ref());
+        let program = of_parts.clone().find(|known| known.is_like(&program)).cloned().unwrap_or(program);
+        if self.known.len() >= limits::PROCESSES {
+            self.known.retain(|id, _| process::is_alive(*id));
+        }
+        self.known.insert(id, program.clone());
+        program
+    }
+
+    /// Something of a program, once.
+    fn say(&mut self, text: String) {
+        if self.told.len() < limits::LIST && self.told.insert(text.clone()) {
+            self.said.push(format!("session {}: {text}", self.description.name));
+        }
+    }
+
     /// A process of a program has come. `client`: who waits for that.
     pub(crate) fn comes(&mut self, found: Found, client: Option<u64>) {
         let Found { id, program, attributes, turn, are_held } = found;
-        // Where none are held, each recording looks for processes itself.
-        let turn = turn.or_else(|| are_held.then(|| Rc::new(Turn::of_running())));
+        // The recording may be one that is about to end.
+        let turn = turn.or_else(|| Some(Rc::new(Turn::of_running())));
         let is_of = match self.description.programs {
             Some(Whose::Any) => true,
             Some(Whose::Own) => program.user == geteuid().as_raw(),
@@ -240,21 +277,22 @@ impl Session {
         if !self.wants_programs() || !is_of || !self.description.tracked.has(&attributes) {
             return;
         }
-        let count = self.parts.iter().filter(|part| part.is_recording()).count();
+        let program = self.known_as(id, program);
         for channel in self.description.recorded_channels() {
+            let count = self.parts.iter().filter(|part| part.is_recording()).count();
             let key = Key { channel, program: Some(program.clone()) };
             let is_known = self.parts.iter().any(|part| part.key == key);
+            if !is_known && self.parts.len() >= limits::PARTS {
+                self.parts.retain(|part| !part.has_nothing || !part.is_at_rest());
+            }
             if !is_known && (count >= limits::RECORDINGS || self.parts.len() >= limits::PARTS) {
                 let limit = if count >= limits::RECORDINGS { limits::RECORDINGS } else { limits::PARTS };
-                let name = &self.description.name;
-                self.said.push(format!(
-                    "session {name}: {} is not recorded: {limit} programs are, which is the limit",
-                    program.path
-                ));
+                let path = printable(&program.path);
+                self.say(format!("{path} is not recorded: {limit} programs are, which is the limit"));
                 return;
             }
             let part = self.part(&key);
-            if part.has_nothing {
+            if part.has_nothing || part.is_over {
                 continue;
             }
             (part.seen, part.are_held) = (Some(id.pid), are_held);
@@ -345,6 +383,46 @@ impl Session {
             part.rotate(client)?;
         }
         Ok(self.done_at_once())
+    }
+
+    /// Goes on in new folders by itself from now on, or does not.
+    pub(crate) fn schedule(&mut self, schedule: Schedule) -> Result<Outcome, Outcome> {
+        let name = &self.description.name;
+        if self.description.overwrites() {
+            return Err(Outcome::Refused(format!("session {name} overwrites, and no folder is written")));
+        }
+        let checked = Description { schedule, ..self.description.clone() };
+        let checked = Description::of_object(checked.object());
+        self.description = checked.map_err(|why| Outcome::Refused(format!("session {name}: {why}")))?;
+        (self.rotated, self.is_changed) = (Instant::now(), true);
+        Ok(Outcome::Done(match schedule {
+            Schedule { every_ms: None, bytes: None } => {
+                format!("session {} rotates when it is asked to", self.description.name)
+            }
+            _ => format!("session {} rotates {}", self.description.name, self.description.shown_schedule()),
+        }))
+    }
+
+    /// It is to be looked at whether it rotates.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.description.schedule != Schedule::default() && self.parts.iter().any(Part::is_recording)
+    }
+
+    /// Goes on in new folders where it is time to.
+    fn rotate_if_due(&mut self) {
+        if !self.is_scheduled() || self.is_busy() {
+            return;
+        }
+        let Schedule { every_ms, bytes } = self.description.schedule;
+        let is_time = every_ms.is_some_and(|ms| self.rotated.elapsed() >= Duration::from_millis(ms));
+        let is_large = bytes.is_some_and(|most| self.parts.iter().map(Part::written).sum::<u64>() >= most);
+        if is_time || is_large {
+            self.rotated = Instant::now();
+            let parts = self.parts.iter_mut();
+            parts
+                .filter(|part| part.is_recording() && !part.description.overwrites())
+                .for_each(Part::rotates);
+        }
     }
 
     /// Has what is in the rings written, and goes on.
@@ -466,8 +544,9 @@ impl Session {
 
     /// Goes on as far as it goes without waiting.
     pub(crate) fn step(&mut self, place: &Place) -> Vec<Step> {
+        self.rotate_if_due();
         let mut steps = Vec::new();
-        let mut answers = Vec::new();
+        let (mut answers, mut failed) = (Vec::new(), Vec::new());
         for part in &mut self.parts {
             let Some(step) = part.step(place) else { continue };
             match (step.client, &self.doing, &part.key.program) {
@@ -476,15 +555,15 @@ impl Session {
                 }
                 (None, _, Some(program)) => {
                     let Answer { outcome, said, .. } = step.answer;
-                    if let (Outcome::Refused(text) | Outcome::Failed(text), false) =
-                        (outcome, part.has_nothing)
-                    {
-                        self.said.push(format!("{text}: {}; {}", program.path, one_line(&said)));
+                    if !matches!(outcome, Outcome::Done(_)) && !part.has_nothing {
+                        let path = printable(&program.path);
+                        failed.push(format!("{path} is not recorded: {}", one_line(&said)));
                     }
                 }
                 (client, ..) => steps.push(Step { client, answer: step.answer, is_gone: false }),
             }
         }
+        failed.into_iter().for_each(|text| self.say(text));
         for (key, has_nothing, answer) in answers {
             self.is_answered(&key, has_nothing, answer);
         }
@@ -501,7 +580,7 @@ impl Session {
             if let (Outcome::Refused(text) | Outcome::Failed(text), false) = (&answer.outcome, has_nothing) {
                 let said = one_line(&answer.said);
                 doing.answers.push(Answer {
-                    said: format!("weir: {}: {text}: {said}\n", program.path),
+                    said: format!("weir: {}: {text}: {said}\n", printable(&program.path)),
                     ..Answer::of(Outcome::Done(String::new()))
                 });
             }

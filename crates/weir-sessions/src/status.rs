@@ -84,6 +84,7 @@ impl Status {
             }
             line("channel", shown + if *is_disabled { ", disabled" } else { "" });
         }
+        line("rotates", self.description.shown_schedule());
         line("options", self.description.shown_options());
         let waits = self.state == "recording" && self.counts.is_waiting;
         line("waits", if waits { "for an event that starts it".to_owned() } else { String::new() });
@@ -187,6 +188,8 @@ impl Status {
             "size": description["size"],
             "mode": mode(self.description.overwrites()),
             "channels": description["channels"],
+            "rotate_every_ms": description["rotate_every_ms"],
+            "rotate_bytes": description["rotate_bytes"],
             "options": description["options"],
             "waiting": self.state == "recording" && self.counts.is_waiting,
             "snapshots": self.counts.snapshots,

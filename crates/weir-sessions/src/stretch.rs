@@ -116,6 +116,8 @@ impl Stretch {
         // For a command of its own (--run) that speaks to this daemon.
         command.env(place::SOCKET_VARIABLE, &place.socket);
         command.current_dir(&description.directory);
+        // What the session's user preloads is not for weir.
+        command.env_remove("LD_PRELOAD").env_remove("LD_AUDIT");
         match &description.search_path {
             Some(path) => command.env("PATH", path),
             None => command.env_remove("PATH"),
@@ -125,6 +127,10 @@ impl Stretch {
         let mut child =
             started.map_err(|error| format!("cannot start weir in {}: {error}", description.directory))?;
         let said = child.stdout.take();
+        if let Some(stdin) = &child.stdin {
+            // SANITY: flags of a pipe of ours can be set.
+            fcntl(stdin, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("F_SETFL of a pipe");
+        }
         if let Some(said) = &said {
             // SANITY: flags of a pipe of ours can be set.
             fcntl(said, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("F_SETFL of a pipe");
@@ -263,7 +269,8 @@ impl Stretch {
         let byte = match word {
             Word::Take { others: false } => recorder::TAKE,
             Word::Take { others: true } => recorder::TAKE_FIRST,
-            Word::Join => recorder::JOIN,
+            Word::Join { at_door: true } => recorder::JOIN,
+            Word::Join { at_door: false } => recorder::JOIN_RUNNING,
             Word::GoOn => recorder::GO_ON,
         };
         let words = format!("{} {}\n", id.pid, id.start);
@@ -302,8 +309,10 @@ impl Stretch {
 
     fn say(&mut self, words: &[u8]) {
         if let Some(stdin) = &mut self.child.stdin {
-            // One that has ended is seen by its end.
-            let _ = stdin.write_all(words);
+            // One that has ended is seen by its end; one that has not read for so long is lost.
+            if stdin.write_all(words).is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+                let _ = self.child.kill();
+            }
         }
     }
 
@@ -320,6 +329,11 @@ impl Stretch {
                 }
             }
         }
+    }
+
+    /// It has not got ready in time.
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.kill();
     }
 
     pub(crate) fn is_asked_to_end(&self) -> bool {

@@ -45,8 +45,8 @@ enum Stage {
 pub(crate) enum Word {
     /// The process is held: it is to be attached to from its first instruction on. Others come after that.
     Take { others: bool },
-    /// It waits for another recording, and is to be attached to now.
-    Join,
+    /// It runs, or waits for another recording, and is to be attached to now.
+    Join { at_door: bool },
     /// It need not wait any longer.
     GoOn,
 }
@@ -86,7 +86,7 @@ impl Turn {
         state.members.retain(|member| member.part != part);
         // Those that are left come as soon as they can: it waits for none of them.
         if is_first && matches!(state.stage, Stage::Told | Stage::AtDoor) {
-            (state.stage, state.hold) = (Stage::AtDoor, None);
+            (state.stage, state.hold) = (Stage::Running, None);
         }
         if state.members.is_empty() {
             state.hold = None;
@@ -100,7 +100,16 @@ impl Turn {
 
     /// It waits for the first.
     pub(crate) fn is_at_door(&self) {
-        self.state.borrow_mut().stage = Stage::AtDoor;
+        let mut state = self.state.borrow_mut();
+        if state.stage == Stage::Told {
+            state.stage = Stage::AtDoor;
+        }
+    }
+
+    /// It is not held any more, and everybody comes to it when they can.
+    pub(crate) fn runs(&self) {
+        let mut state = self.state.borrow_mut();
+        (state.stage, state.hold) = (Stage::Running, None);
     }
 
     /// It is in the hands of the first by now, or soon.
@@ -118,8 +127,8 @@ impl Turn {
     /// The recording of a part has ended before it had it: the next is told anew.
     pub(crate) fn again(&self, part: &str) {
         let mut state = self.state.borrow_mut();
-        if state.is_first(part) && state.hold.is_some() {
-            state.stage = Stage::Held;
+        if state.is_first(part) && state.stage != Stage::Running {
+            state.stage = if state.hold.is_some() { Stage::Held } else { Stage::Running };
         }
         state
             .members
@@ -142,7 +151,7 @@ impl Turn {
             Stage::AtDoor if is_first => (state.members.len() == 1).then_some(Word::GoOn),
             Stage::AtDoor | Stage::Running if is_ready && !state.members[at].is_told => {
                 state.members[at].is_told = true;
-                Some(Word::Join)
+                Some(Word::Join { at_door: stage == Stage::AtDoor })
             }
             _ => None,
         }
@@ -188,6 +197,9 @@ mod tests {
         assert!(!is_held(&hold));
     }
 
+    const AT_DOOR: Option<Word> = Some(Word::Join { at_door: true });
+    const RUNNING: Option<Word> = Some(Word::Join { at_door: false });
+
     #[test]
     fn others_join_where_it_waits_for_the_first() {
         let (turn, _hold) = held();
@@ -199,11 +211,11 @@ mod tests {
         turn.took();
         assert_eq!(turn.next("b", true), None);
         turn.is_at_door();
-        assert_eq!(turn.next("b", true), Some(Word::Join));
+        assert_eq!(turn.next("b", true), AT_DOOR);
         assert_eq!(turn.next("b", true), None);
         assert_eq!(turn.next("a", true), None);
         turn.leave("b");
-        assert_eq!(turn.next("c", true), Some(Word::Join));
+        assert_eq!(turn.next("c", true), AT_DOOR);
         turn.leave("c");
         assert_eq!(turn.next("a", true), Some(Word::GoOn));
     }
@@ -228,8 +240,8 @@ mod tests {
         let turn = Turn::of_running();
         turn.enter("a");
         turn.enter("b");
-        assert_eq!((turn.next("a", false), turn.next("b", true)), (None, Some(Word::Join)));
-        assert_eq!((turn.next("a", true), turn.next("a", true)), (Some(Word::Join), None));
+        assert_eq!((turn.next("a", false), turn.next("b", true)), (None, RUNNING));
+        assert_eq!((turn.next("a", true), turn.next("a", true)), (RUNNING, None));
         turn.leave("a");
         assert!(turn.is_of_running() && turn.next("b", true).is_none());
     }
@@ -242,7 +254,7 @@ mod tests {
         assert_eq!((turn.next("b", true), turn.next("a", true)), (None, Some(Word::Take { others: true })));
         turn.leave("a");
         assert!(!is_held(&hold));
-        // It is the first now, and need not be waited for.
-        assert_eq!(turn.next("b", true), Some(Word::GoOn));
+        // It runs on, and those that are left come to it.
+        assert_eq!((turn.next("b", true), turn.next("b", true)), (RUNNING, None));
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use weir_probe::target;
+use weir_symbols::FileIdentity;
 use weir_symbols::resolve::{Places, library_folders};
 
 /// Without the number of its interface. Of the libraries of LTTng-UST one of the last that the dynamic linker opens, when it has mapped most others.
@@ -32,6 +33,14 @@ pub fn lttng_libraries(places: &Places) -> Vec<PathBuf> {
 
 /// Whether a process has loaded LTTng-UST.
 pub fn loads_lttng(pid: i32) -> bool {
+    mapped_lttng_library(pid).is_some()
+}
+
+/// That library as a process maps it: which file, and its path from here.
+pub fn mapped_lttng_library(pid: i32) -> Option<(FileIdentity, PathBuf)> {
     let is_it = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with(LIBRARY));
-    target::read_mappings(pid).is_ok_and(|mappings| mappings.iter().any(|mapping| is_it(&mapping.path)))
+    let mappings = target::read_mappings(pid).ok()?;
+    let mapping = mappings.into_iter().find(|mapping| is_it(&mapping.path))?;
+    let inside = mapping.path.trim_start_matches('/');
+    Some((mapping.identity(), target::root(pid).join(inside)))
 }

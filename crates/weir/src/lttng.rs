@@ -46,6 +46,8 @@ fn done(line: &Line, client: &Client) -> Result<ExitCode, End> {
         Command::Start(args) => session::start(client, args.name.as_deref())?,
         Command::Stop(args) => session::stop(client, args)?,
         Command::Rotate(args) => session::rotate(client, args)?,
+        Command::EnableRotation(args) => session::schedule(client, args)?,
+        Command::DisableRotation(args) => session::no_schedule(client, args)?,
         Command::Clear(args) => session::clear(client, args)?,
         Command::Snapshot(args) => session::snapshot(client, &args.action)?,
         Command::Status => list::session(client, None, None)?,

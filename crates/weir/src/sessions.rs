@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::setsid;
@@ -21,7 +22,7 @@ use weir_run::{check_rule, check_triggers};
 use weir_sessions::channel::Channel;
 use weir_sessions::client::Start;
 use weir_sessions::daemon::{Ended, Surroundings};
-use weir_sessions::description::{Description, check_name};
+use weir_sessions::description::{Description, Schedule, check_name};
 use weir_sessions::place::Place;
 use weir_sessions::protocol::{Answer, Named, Outcome, Request};
 use weir_sessions::rule::Rule;
@@ -61,7 +62,12 @@ pub(crate) fn sessions(command: &Session) -> Result<ExitCode, Failure> {
         Session::Start(args) => told(ask(&args.at, &Request::Start(one(&args.name, &args.session)?), false)?),
         Session::Stop(args) => told(ask(&args.at, &Request::Stop(one(&args.name, &args.session)?), false)?),
         Session::Rotate(args) => {
-            told(ask(&args.at, &Request::Rotate(one(&args.name, &args.session)?), false)?)
+            let session = one(&args.name, &args.session)?;
+            let request = match args.schedule() {
+                None => Request::Rotate(session),
+                Some(schedule) => Request::Schedule { session, schedule },
+            };
+            told(ask(&args.at, &request, false)?)
         }
         Session::Destroy(args) if args.all => destroy_all(args),
         Session::Destroy(args) => {
@@ -100,6 +106,10 @@ fn daemon(place: &Place, idle: Duration, is_detached: bool) -> Result<ExitCode, 
     if is_detached {
         process::close_inherited();
         setsid().context("setsid").map_err(Failure::Machine)?;
+    }
+    // Recordings take some each, and so does a process that waits for one.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
     let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
     signals.thread_block().context("blocking signals").map_err(Failure::Machine)?;
@@ -210,6 +220,7 @@ pub(crate) fn described(name: &str, folder: &Path) -> Result<Description, Failur
         channels: Vec::new(),
         follow: Follow::default(),
         size: 0,
+        schedule: Schedule::default(),
         options: BTreeMap::new(),
         budget: None,
         policy: None,

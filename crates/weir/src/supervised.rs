@@ -23,7 +23,8 @@ use weir_process::processes::ProcessId;
 use weir_run::supervisor::{Before, HandOver, Heard, HeldProcess, Said, Supervisor};
 use weir_sessions::counts::Counts;
 use weir_sessions::recorder::{
-    AFTER, GO, GO_ON, GO_OPEN, HAND_OVER, JOIN, OPENED, ROTATE, SHUT, SNAPSHOT, TAKE, TAKE_BACK, TAKE_FIRST,
+    AFTER, GO, GO_ON, GO_OPEN, HAND_OVER, JOIN, JOIN_RUNNING, OPENED, ROTATE, SHUT, SNAPSHOT, TAKE,
+    TAKE_BACK, TAKE_FIRST,
 };
 use weir_sessions::{limits, place};
 
@@ -120,10 +121,10 @@ impl Supervised {
                 heard.handed_over.extend(number.map(HandOver::To));
                 begun.clear();
             }
-            ([of @ (TAKE | TAKE_FIRST | JOIN | GO_ON), id @ ..], b'\n') => {
+            ([of @ (TAKE | TAKE_FIRST | JOIN | JOIN_RUNNING | GO_ON), id @ ..], b'\n') => {
                 let id = process_id(id);
                 match *of {
-                    JOIN => heard.joined.extend(id),
+                    JOIN | JOIN_RUNNING => heard.joined.extend(id.map(|id| (id, *of == JOIN))),
                     GO_ON => heard.go_on.extend(id),
                     take => heard.held.extend(id.map(|id| held(id, take == TAKE_FIRST))),
                 }
@@ -133,7 +134,9 @@ impl Supervised {
                 heard.folders.push(String::from_utf8_lossy(name).into_owned());
                 begun.clear();
             }
-            ([], ROTATE | HAND_OVER | TAKE | TAKE_FIRST | JOIN | GO_ON) | ([_, ..], _) => begun.push(word),
+            ([], ROTATE | HAND_OVER | TAKE | TAKE_FIRST | JOIN | JOIN_RUNNING | GO_ON) | ([_, ..], _) => {
+                begun.push(word)
+            }
             ([], _) => {}
         }
     }

@@ -65,6 +65,7 @@ pub type InScope = Box<dyn Fn(i32, Access) -> bool + Send>;
 pub struct PermissionGroup {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    group: Arc<OwnedFd>,
     /// Dropped last: the kernel blocks calls while the watchdog has its copy of the group.
     _watched: WatchedGroup,
 }
@@ -129,7 +130,12 @@ impl PermissionGroup {
         let thread = thread::Builder::new()
             .name("weir-fanotify".into())
             .spawn(move || answer(&of_thread, &of_group, &in_scope))?;
-        Ok(PermissionGroup { shared, thread: Some(thread), _watched })
+        Ok(PermissionGroup { shared, thread: Some(thread), group: group.clone(), _watched })
+    }
+
+    /// One more file.
+    pub fn add(&self, file: &Binary) -> io::Result<()> {
+        mark(&self.group, file.path(), is_program(file))
     }
 
     /// A descriptor that is readable when there are new events.
@@ -218,7 +224,12 @@ fn answer(shared: &Arc<Shared>, group: &Arc<OwnedFd>, in_scope: &InScope) {
             // execve(2) by another thread than the main one gives it the number of the main one meanwhile.
             let is_main = sys::status_number(pid, "Tgid") == Some(pid);
             let is_held = lock(&shared.seized).contains(&pid) || is_traced_here(pid);
-            if !is_main || is_held || !in_scope(pid, access) {
+            let is_meant = is_main && !is_held && in_scope(pid, access);
+            // Each has a descriptor; where the kernel can make none, it denies the call.
+            if is_meant && pending.len() >= limits::PERMISSIONS_PENDING_MAX {
+                shared.not_held.fetch_add(1, SeqCst);
+            }
+            if !is_meant || pending.len() >= limits::PERMISSIONS_PENDING_MAX {
                 allow(group, &file);
                 continue;
             }
@@ -307,13 +318,13 @@ struct Response {
 struct Pending {
     /// Since when it is being seized, and by which thread.
     seizing: Option<(Instant, i32)>,
-    _hold: Hold,
+    _hold: Option<Hold>,
 }
 
 impl Response {
     fn pending(pid: i32, access: Access, blocker: Blocker) -> Response {
         blocked::begin(pid, sys::status_number(pid, "PPid").unwrap_or(0));
-        let _hold = Hold::begin_patient(limits::PERMISSION_WAIT_STOPPED_MAX);
+        let _hold = Hold::try_patient(limits::PERMISSION_WAIT_STOPPED_MAX);
         let state = Mutex::new(Some(Pending { seizing: None, _hold }));
         Response { pid, access, blocker, came: Instant::now(), state }
     }
@@ -457,7 +468,10 @@ impl PermissionEvent {
         loop {
             if start.elapsed() >= until {
                 // It waits for a CPU: until it has one. Else its call may have failed, which is seen where it stops then.
-                let waits = sys::stat(&format!("/proc/{pid}/stat")).is_ok_and(|(state, _)| state == 'R');
+                let is_elsewhere = matches!(self.response.blocker, Blocker::Other(_));
+                // Another process has not allowed its call yet.
+                let may_be = |state: char| state == 'R' || state == 'D' && is_elsewhere;
+                let waits = sys::stat(&format!("/proc/{pid}/stat")).is_ok_and(|(state, _)| may_be(state));
                 if start.elapsed() >= limits::EXEC_HOLD_MAX || is_interrupted && !waits {
                     break;
                 }

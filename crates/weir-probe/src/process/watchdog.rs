@@ -78,6 +78,15 @@ impl Hold {
         Hold::until((now().saturating_add(limit.as_nanos() as u64)) | 1)
     }
 
+    /// The same; none where this process holds so many already that the watchdog looks anyway. It waits for nothing.
+    pub(crate) fn try_patient(limit: Duration) -> Option<Hold> {
+        let deadline = now().saturating_add(limit.as_nanos() as u64) | 1;
+        let claim = |slot: &&AtomicU64| slot.compare_exchange(0, deadline, SeqCst, SeqCst).is_ok();
+        let slot = SHARED.deadlines.iter().find(claim)?;
+        send_or_start(&mut own_watchdog(), CHECK_DEADLINES, None);
+        Some(Hold { slot })
+    }
+
     /// From now on it has to end within `limit`, or later where this process runs.
     pub(crate) fn postpone(&self, limit: Duration) {
         self.slot.store(now().saturating_add(limit.as_nanos() as u64) | 1, SeqCst);

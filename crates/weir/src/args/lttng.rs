@@ -95,6 +95,10 @@ pub(crate) enum Command {
     Snapshot(Snapshot),
     /// End the files that are written to, and go on in new ones
     Rotate(Waiting),
+    /// Go on in new files by itself, from time to time or by size
+    EnableRotation(Schedule),
+    /// Go on in new files only at `rotate`
+    DisableRotation(NoSchedule),
     /// Remove what sessions have recorded
     Clear(OneOrAll),
     /// Write what sessions are to files, from which `load` makes them again
@@ -110,6 +114,51 @@ pub(crate) enum Command {
     /// What there is not.
     #[command(external_subcommand)]
     Other(Vec<OsString>),
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Schedule {
+    /// The session; without, the current one
+    #[arg(short, long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+
+    /// Each time this has gone by: microseconds, or with us, ms, s, m or h
+    #[arg(long, value_name = "PERIOD", value_parser = period)]
+    pub(crate) timer: Option<u64>,
+
+    /// Each time so many bytes are written; k, M and G may follow
+    #[arg(long, value_name = "SIZE", value_parser = crate::args::record::file_size)]
+    pub(crate) size: Option<u64>,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct NoSchedule {
+    /// The session; without, the current one
+    #[arg(short, long, value_name = "SESSION")]
+    pub(crate) session: Option<String>,
+
+    /// Not from time to time
+    #[arg(long)]
+    pub(crate) timer: bool,
+
+    /// Not by size
+    #[arg(long)]
+    pub(crate) size: bool,
+}
+
+/// Microseconds.
+fn period(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit: u64 = match &text[digits.len()..] {
+        "" | "us" => 1,
+        "ms" => 1000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        "h" => 3_600_000_000,
+        other => return Err(format!("no unit `{}`: us, ms, s, m or h", other.escape_debug())),
+    };
+    let time = digits.parse().ok().and_then(|number: u64| number.checked_mul(unit));
+    time.filter(|time| *time > 0).ok_or_else(|| "a time is wanted, as in 30s".to_owned())
 }
 
 #[derive(clap::Args, Debug)]

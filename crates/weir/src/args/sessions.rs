@@ -11,7 +11,7 @@ use weir_policy::budget::Budget;
 use weir_process::tracked::Attribute;
 use weir_process::{Follow, ProcessSpec, Whose};
 use weir_sessions::context::Context;
-use weir_sessions::description::OPTIONS;
+use weir_sessions::description::{OPTIONS, Schedule};
 
 use crate::args::flight::Flight;
 use crate::args::record::{FILES_MAX, Record, file_size, level, size};
@@ -69,7 +69,7 @@ pub(crate) enum Session {
     /// End recording; the session stays, and may be started again
     Stop(One),
     /// End the folder that is recorded into, and go on in a new one
-    Rotate(One),
+    Rotate(Rotate),
     /// Show sessions: what they record, of what, into which folder, and how much so far
     Status(Status),
     /// End a session: its recording too, if it is started. What was recorded stays
@@ -494,6 +494,41 @@ pub(crate) struct One {
 
     #[command(flatten)]
     pub(crate) at: At,
+}
+
+#[derive(clap::Args, Debug)]
+pub(crate) struct Rotate {
+    /// The session; it may be left out where there is one only
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// The session
+    #[arg(short = 's', long = "session", value_name = "NAME", conflicts_with = "name")]
+    pub(crate) session: Option<String>,
+
+    /// Not now, but each time so much time has gone by (30s, 500ms), as long as it records
+    #[arg(long, value_name = "TIME", value_parser = flight::time)]
+    pub(crate) every: Option<Duration>,
+
+    /// Not now, but each time the folders that are written have so many bytes; K, M and G may follow
+    #[arg(long, value_name = "BYTES", value_parser = file_size)]
+    pub(crate) at_size: Option<u64>,
+
+    /// Only when it is asked to, as at first
+    #[arg(long, conflicts_with_all = ["every", "at_size"])]
+    pub(crate) on_demand: bool,
+
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+impl Rotate {
+    /// When it is to rotate by itself, if that is what is asked for.
+    pub(crate) fn schedule(&self) -> Option<Schedule> {
+        let every_ms = self.every.map(|every| every.as_millis() as u64);
+        let is_given = self.on_demand || every_ms.is_some() || self.at_size.is_some();
+        is_given.then_some(Schedule { every_ms, bytes: self.at_size })
+    }
 }
 
 #[derive(clap::Args, Debug)]

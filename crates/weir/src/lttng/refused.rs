@@ -4,18 +4,13 @@ use crate::args::lttng::rules::Domain;
 use crate::lttng::client::End;
 
 /// Commands, and what to use instead.
-const COMMANDS: [(&str, &str); 8] = [
+const COMMANDS: [(&str, &str); 6] = [
     (
         "add-trigger",
         "--start-on, --stop-on, --rotate-on, --snapshot-on and --run-on of weir record create do something when an event is recorded",
     ),
     ("remove-trigger", "triggers are options of weir record create, and end with their session"),
     ("list-triggers", "triggers are options of weir record create; weir record status shows them"),
-    (
-        "enable-rotation",
-        "weir lttng rotate rotates at once, --rotate-on of weir record create at an event, and --tracefile-size of enable-channel by size",
-    ),
-    ("disable-rotation", "there is no schedule of rotations; see enable-rotation"),
     ("metadata", "metadata are written with the trace, and are whole at any time"),
     (
         "crash",

@@ -10,7 +10,7 @@ use weir_process::Whose;
 use weir_sessions::description::{Description, check_name};
 use weir_sessions::protocol::Request;
 
-use crate::args::lttng::{Create, Destroy, OneOrAll, SnapshotAction, SnapshotRecord, Waiting};
+use crate::args::lttng::{self as args, Create, Destroy, OneOrAll, SnapshotAction, SnapshotRecord, Waiting};
 use crate::args::sessions::name_of;
 use crate::args::trace_format::TraceFormat;
 use crate::failure::Failure;
@@ -202,6 +202,54 @@ pub(super) fn rotate(client: &Client, args: &Waiting) -> Result<(), End> {
     // With channels the folders are theirs.
     let closed = if closed.is_dir() { &closed } else { folder };
     client.say(&format!("Trace chunk archive for session {name} is now readable at {}", closed.display()))
+}
+
+pub(super) fn schedule(client: &Client, args: &args::Schedule) -> Result<(), End> {
+    let session = client.session(args.session.as_deref())?;
+    let (name, mut schedule) = (session.name().to_owned(), session.description.schedule);
+    let known = |what: &str| {
+        Err(End::error(format!("A {what} rotation schedule is already set on session {name}"), 1))
+    };
+    let mut told = Vec::new();
+    match (args.timer, args.size) {
+        (None, None) => {
+            return Err(End::error("No session rotation schedule parameter provided.".to_owned(), 1));
+        }
+        (Some(_), _) if schedule.every_ms.is_some() => return known("periodic"),
+        (_, Some(_)) if schedule.bytes.is_some() => return known("size-based"),
+        _ => {}
+    }
+    if let Some(us) = args.timer {
+        // As often as a session can.
+        schedule.every_ms = Some(us.div_ceil(1000));
+        told.push(format!("Enabled periodic rotations every {us} \u{b5}s on session {name}"));
+    }
+    if let Some(bytes) = args.size {
+        schedule.bytes = Some(bytes);
+        told.push(format!("Enabled size-based rotations every {bytes} bytes written on session {name}"));
+    }
+    client.ask(&Request::Schedule { session: Some(name.clone()), schedule })?;
+    told.iter().try_for_each(|text| client.say(text))
+}
+
+pub(super) fn no_schedule(client: &Client, args: &args::NoSchedule) -> Result<(), End> {
+    let session = client.session(args.session.as_deref())?;
+    let (name, mut schedule) = (session.name().to_owned(), session.description.schedule);
+    if !args.timer && !args.size {
+        return Err(End::error("No session rotation schedule parameter provided.".to_owned(), 1));
+    }
+    let none = |what: &str| End::error(format!("No {what} rotation schedule was set on session {name}"), 1);
+    let mut told = Vec::new();
+    if args.timer {
+        schedule.every_ms.take().ok_or_else(|| none("periodic"))?;
+        told.push(format!("Disabled periodic rotation on session {name}"));
+    }
+    if args.size {
+        schedule.bytes.take().ok_or_else(|| none("size-based"))?;
+        told.push(format!("Disabled size-based rotation on session {name}"));
+    }
+    client.ask(&Request::Schedule { session: Some(name.clone()), schedule })?;
+    told.iter().try_for_each(|text| client.say(text))
 }
 
 pub(super) fn snapshot(client: &Client, action: &SnapshotAction) -> Result<(), End> {

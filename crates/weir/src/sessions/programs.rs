@@ -23,11 +23,14 @@ use weir_process::tracked::Attributes;
 use weir_process::watch::Watcher;
 use weir_sessions::program::{Finder, Found};
 use weir_sessions::turn::Turn;
-use weir_symbols::{Binary, VirtAddr};
-use weir_world::{loads_lttng, lttng_libraries};
+use weir_symbols::{Binary, FileIdentity, VirtAddr};
+use weir_world::{loads_lttng, lttng_libraries, mapped_lttng_library};
 
 /// How often processes are looked at where the kernel tells of those that begin.
 const RARELY: Duration = Duration::from_secs(1);
+
+/// Files of the library that are marked at most: the system's, and those of programs with one of their own.
+const FILES_MAX: usize = 64;
 
 /// Finds them on this machine.
 #[derive(Debug)]
@@ -39,8 +42,9 @@ pub(crate) struct Programs {
 
 #[derive(Debug)]
 struct Watching {
-    /// Where the kernel blocks them.
+    /// Where the kernel blocks them, and at which files.
     group: Option<PermissionGroup>,
+    files: Vec<FileIdentity>,
     /// How many it has let go too early, as far as that was told.
     told: u64,
     /// When processes were looked at last.
@@ -101,19 +105,19 @@ impl Finder for Programs {
 
 impl Watching {
     fn start(processes: &Processes) -> Watching {
-        let libraries: Vec<Binary> = lttng_libraries(&weir_world::places())
-            .iter()
-            .filter_map(|path| Binary::open(path).ok())
-            .collect();
+        let libraries = lttng_libraries(&weir_world::places());
+        let opened = libraries.iter().filter_map(|path| Binary::open(path).ok());
+        let opened: Vec<Binary> = opened.collect();
         // Without the capability they are looked for.
-        let group = match libraries.is_empty() {
+        let group = match opened.is_empty() {
             true => None,
-            false => PermissionGroup::mark(libraries.iter(), Box::new(is_beginning)).ok(),
+            false => PermissionGroup::mark(opened.iter(), Box::new(is_beginning)).ok(),
         };
+        let files = opened.iter().filter_map(Binary::identity).collect();
         let user = (!geteuid().is_root()).then(|| geteuid().as_raw());
         let selection = Selection::default().of_any(user, true);
         let watcher = Watcher::new(processes.clone(), selection, std::process::id() as i32);
-        Watching { group, told: 0, looked: Instant::now(), enrolment: Enrolment::new(watcher, 1) }
+        Watching { group, files, told: 0, looked: Instant::now(), enrolment: Enrolment::new(watcher, 1) }
     }
 
     /// Those that map the library since the last look.
@@ -131,7 +135,20 @@ impl Watching {
             }
         };
         let ready = self.enrolment.ready(Instant::now(), &|_| false, &see).unwrap_or_default();
-        ready.into_iter().map(|candidate| candidate.process.id).collect()
+        let ready: Vec<ProcessId> = ready.into_iter().map(|candidate| candidate.process.id).collect();
+        ready.iter().for_each(|id| self.learn(id.pid));
+        ready
+    }
+
+    /// A process may have a library of its own: the next that loads it is held.
+    fn learn(&mut self, pid: i32) {
+        let Some((file, path)) = mapped_lttng_library(pid) else { return };
+        let Some(group) = &self.group else { return };
+        if !self.files.contains(&file) && self.files.len() < FILES_MAX {
+            self.files.push(file);
+            // Where it cannot be, processes with that file are found late.
+            let _ = Binary::open(&path).map(|binary| group.add(&binary));
+        }
     }
 }
 
@@ -139,7 +156,9 @@ impl Watching {
 fn is_beginning(pid: i32, access: Access) -> bool {
     // A recording that has it already waits for it.
     let is_traced = || Processes::at(Path::new("/proc")).tracer(pid).is_some();
-    if access != Access::Open || pid == std::process::id() as i32 || is_traced() {
+    let own = std::process::id() as i32;
+    let parent = || Processes::at(Path::new("/proc")).process(pid).map(|process| process.parent);
+    if access != Access::Open || pid == own || parent() == Some(own) || is_traced() {
         return false;
     }
     // The last word is where it goes on.

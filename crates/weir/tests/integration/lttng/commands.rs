@@ -176,10 +176,17 @@ const SNAPSHOTS: &[Step] = &[
 const ROTATED: &[Step] = &[
     Does("create demo -o TRACE"),
     Does("enable-event -u ferry:*"),
+    Says("enable-rotation --timer=500ms", "Enabled periodic rotations every 500000 "),
+    Refuses("enable-rotation --timer=1s", 1),
+    Says(
+        "enable-rotation --size=64k",
+        "Enabled size-based rotations every 65536 bytes written on session demo",
+    ),
     Does("start"),
     Refuses("start", 80),
     Begins("ferry 20 waits"),
     Ends,
+    Says("disable-rotation --timer", "Disabled periodic rotation on session demo"),
     Says("rotate", "Trace chunk archive for session demo is now readable at"),
     Begins("ferry 10 waits"),
     Ends,
@@ -514,7 +521,9 @@ fn what_weir_has_not_is_refused_by_name() {
     check("snapshot add-output file:///x", 1, "create: --output=DIR");
     check("regenerate statedump", 1, "statedump");
     check("add-trigger --condition event-rule-matches", 1, "--snapshot-on");
-    check("enable-rotation --timer 1s", 1, "--rotate-on");
+    check("enable-rotation", 1, "No session rotation schedule parameter provided");
+    check("enable-rotation --timer 1x", 2, "no unit `x`");
+    check("disable-rotation --size", 1, "No size-based rotation schedule");
     check("dance", 2, "dance is not a command of LTTng");
     check("--mi xml list", 1, "weir record status -f json");
     check(&format!("load -i {}", xml.display()), 1, "this is XML");
