@@ -26,6 +26,7 @@
 pub(crate) mod blocked;
 pub(crate) mod descriptors;
 pub mod fanotify;
+pub mod gone_threads;
 pub(crate) mod goroutines;
 pub(crate) mod isa;
 pub mod launch;

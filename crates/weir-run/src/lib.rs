@@ -77,7 +77,6 @@ mod watched;
 // What comes out.
 mod both;
 mod failure;
-mod gone;
 mod groups;
 mod in_kernel;
 mod notice;

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use weir_probe::Launched;
+use weir_probe::gone_threads::Gone;
 use weir_process::watch::LOOK_INTERVAL;
 use weir_report::{Entry, ProcessLine, Report, Summary};
 use weir_rt::Clock;
@@ -24,7 +25,6 @@ use weir_rt::segment::Segment;
 use crate::both::KernelMaps;
 use crate::controller::{Caller, Controller, InWeir};
 use crate::failure::Failure;
-use crate::gone::Gone;
 use crate::kernel::InKernelHalf;
 use crate::notice::note;
 use crate::output::Output;

@@ -557,7 +557,9 @@ impl Session {
                     let Answer { outcome, said, .. } = step.answer;
                     if !matches!(outcome, Outcome::Done(_)) && !part.has_nothing {
                         let path = printable(&program.path);
-                        failed.push(format!("{path} is not recorded: {}", one_line(&said)));
+                        let why =
+                            if said.is_empty() { "its recording ended".to_owned() } else { one_line(&said) };
+                        failed.push(format!("{path} is not recorded: {why}"));
                     }
                 }
                 (client, ..) => steps.push(Step { client, answer: step.answer, is_gone: false }),

@@ -13,20 +13,24 @@ use nix::sched::sched_getaffinity;
 use nix::unistd::Pid;
 use weir_rt::runtime::pid_namespace;
 
-pub(crate) struct Gone {
+/// What is known of the processes of a run.
+#[derive(Debug)]
+pub struct Gone {
     own: (u64, u64),
     known: BTreeSet<i32>,
     knows_all: bool,
 }
 
 impl Gone {
-    pub(crate) fn new() -> Gone {
+    /// No process yet.
+    #[allow(clippy::new_without_default, reason = "it looks at this process")]
+    pub fn new() -> Gone {
         let own = pid_namespace(std::process::id());
         Gone { own, known: BTreeSet::new(), knows_all: own != (0, 0) }
     }
 
     /// These processes are traced.
-    pub(crate) fn look_at(&mut self, processes: impl Iterator<Item = i32>) {
+    pub fn look_at(&mut self, processes: impl Iterator<Item = i32>) {
         for pid in processes {
             if self.known.insert(pid) {
                 self.knows_all &= pid_namespace(pid as u32) == self.own;
@@ -34,7 +38,8 @@ impl Gone {
         }
     }
 
-    pub(crate) fn is_gone(&self, thread: u32) -> bool {
+    /// Whether the thread of this number has ended for certain.
+    pub fn is_gone(&self, thread: u32) -> bool {
         // The question needs no right over the thread, and a dead one answers until its end is taken note of.
         let answer = || sched_getaffinity(Pid::from_raw(thread as i32));
         self.knows_all && thread <= i32::MAX as u32 && answer() == Err(Errno::ESRCH)
