@@ -26,7 +26,7 @@ pub struct Program {
     /// `LD_PRELOAD`.
     pub preload: String,
     /// `LD_LIBRARY_PATH`.
-    pub library_path: String,
+    pub ld_library_path: String,
 }
 
 impl Program {
@@ -50,7 +50,7 @@ impl Program {
             inode: file.ino(),
             user: processes.users(pid)?[1],
             preload: value("LD_PRELOAD="),
-            library_path: value("LD_LIBRARY_PATH="),
+            ld_library_path: value("LD_LIBRARY_PATH="),
         })
     }
 

@@ -11,7 +11,7 @@ use weir_symbols::pattern;
 
 use crate::processes::{Process, Processes};
 
-/// What processes are told apart by.
+/// What distinguishes processes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Attribute {
     /// Its number.

@@ -453,7 +453,7 @@ fn first(
 ) -> Result<(Option<i32>, Binaries, Module), Failure> {
     let warn = &mut |source: &SourceFile, warnings: &[_]| warned(notices, source, warnings);
     if let Some(of) = &given.options.of_program {
-        let world = match binaries_of_program(of.pid, &of.program.library_path) {
+        let world = match binaries_of_program(of.pid, &of.program.ld_library_path) {
             Ok(world) => world,
             // It has ended meanwhile, and others may come.
             Err(weir_probe::Error::NoProcess { .. } | weir_probe::Error::TargetGone { .. }) => {

@@ -48,7 +48,7 @@ pub struct Found {
     pub are_held: bool,
 }
 
-/// A program whose processes are recorded, as `weir record` is told of it (`--program`).
+/// A program whose processes are recorded, as `weir record` takes it (`--program`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OfProgram {
     /// The program.
@@ -91,14 +91,14 @@ impl std::str::FromStr for OfProgram {
 }
 
 pub(crate) fn object(program: &Program) -> Value {
-    let Program { path, device, inode, user, preload, library_path } = program;
+    let Program { path, device, inode, user, preload, ld_library_path } = program;
     json!({
         "path": path,
         "device": device,
         "inode": inode,
         "user": user,
         "preload": preload,
-        "library_path": library_path,
+        "ld_library_path": ld_library_path,
     })
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn of_object(value: Value) -> Result<Program, String> {
         inode: object.number("inode")?,
         user: u32::try_from(user).map_err(|error| error.to_string())?,
         preload: object.text("preload")?,
-        library_path: object.text("library_path")?,
+        ld_library_path: object.text("ld_library_path")?,
     };
     object.end()?;
     Ok(program)
@@ -132,7 +132,7 @@ mod tests {
             inode: u64::MAX,
             user: 1000,
             preload: "a.so".to_owned(),
-            library_path: String::new(),
+            ld_library_path: String::new(),
         };
         let mut tracked = Tracked::default();
         tracked.track(Attribute::Pid, &["17".to_owned()]).unwrap();

@@ -76,7 +76,7 @@ pub enum Request {
         session: Named,
         /// Or are not any more.
         is_tracked: bool,
-        /// What they are told apart by.
+        /// By which they are chosen.
         attribute: Attribute,
         /// None: all.
         values: Vec<String>,

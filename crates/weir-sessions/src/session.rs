@@ -46,7 +46,7 @@ pub(crate) struct Session {
     doing: Option<Doing>,
     /// What processes were recorded as: they may change their user, or their variables.
     known: BTreeMap<ProcessId, Program>,
-    /// What was told of programs, once.
+    /// What was reported of programs, once.
     told: BTreeSet<String>,
     /// When it went on in new folders, or began.
     rotated: Instant,

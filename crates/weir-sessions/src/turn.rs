@@ -7,7 +7,7 @@
 //! held ──first: take──▶ told ──first: took──▶ (not held) ──first: at the door──▶ at the door ──others: join──▶ first: go on
 //! ```
 //!
-//! In: what parts of sessions are ready for, and what their recordings say. Out: what each recording is to be told now. Bounded by the first
+//! In: what parts of sessions are ready for, and what their recordings say. Out: what to say to each recording now. Bounded by the first
 //! recording, which waits for a moment alone.
 
 use std::any::Any;
@@ -40,7 +40,7 @@ enum Stage {
     Running,
 }
 
-/// What a recording is told.
+/// What the daemon says to a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Word {
     /// The process is held: it is to be attached to from its first instruction on. Others come after that.
@@ -118,13 +118,13 @@ impl Turn {
         state.is_first(part) && matches!(state.stage, Stage::Told | Stage::AtDoor)
     }
 
-    /// The first is a part that has not been told yet.
+    /// The first is a part that has not got its word yet.
     pub(crate) fn is_held_for(&self, part: &str) -> bool {
         let state = self.state.borrow();
         state.is_first(part) && state.stage == Stage::Held
     }
 
-    /// The recording of a part has ended before it had it: the next is told anew.
+    /// The recording of a part has ended before it had it: the next gets the word anew.
     pub(crate) fn again(&self, part: &str) {
         let mut state = self.state.borrow_mut();
         if state.is_first(part) && state.stage != Stage::Running {
@@ -137,7 +137,7 @@ impl Turn {
             .for_each(|member| member.is_told = false);
     }
 
-    /// What the recording of a part is to be told, once. `is_ready`: it records.
+    /// What to say to the recording of a part, once. `is_ready`: it records.
     pub(crate) fn next(&self, part: &str, is_ready: bool) -> Option<Word> {
         let mut state = self.state.borrow_mut();
         let (is_first, stage) = (state.is_first(part), state.stage);

@@ -51,9 +51,10 @@ pub fn binaries(pid: Option<i32>) -> Result<Binaries, weir_probe::Error> {
 }
 
 /// The files of a process that is about to begin: what it maps by now, and what its program needs.
-pub fn binaries_of_program(pid: i32, library_path: &str) -> Result<Binaries, weir_probe::Error> {
-    let library_path = library_path.split([':', ';']).filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    Ok(Binaries { is_beginning: true, library_path: library_path.collect(), ..binaries(Some(pid))? })
+pub fn binaries_of_program(pid: i32, ld_library_path: &str) -> Result<Binaries, weir_probe::Error> {
+    let ld_library_path =
+        ld_library_path.split([':', ';']).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    Ok(Binaries { is_beginning: true, ld_library_path: ld_library_path.collect(), ..binaries(Some(pid))? })
 }
 
 /// Where files are looked for, as weir itself sees them.
@@ -83,7 +84,7 @@ pub struct Binaries {
     /// It may map more of what its program needs.
     is_beginning: bool,
     /// Of LD_LIBRARY_PATH, as far as it is known.
-    library_path: Vec<PathBuf>,
+    ld_library_path: Vec<PathBuf>,
     /// What libraries there are that it could load.
     later: Later,
     /// Where headers are looked for first.
@@ -104,7 +105,7 @@ impl Binaries {
             staying: OnceCell::new(),
             program,
             is_beginning: false,
-            library_path: Vec::new(),
+            ld_library_path: Vec::new(),
             later: Later::default(),
             folders: Vec::new(),
             kernel: OnceCell::new(),
@@ -122,7 +123,7 @@ impl Binaries {
             staying: OnceCell::new(),
             program,
             is_beginning: false,
-            library_path: Vec::new(),
+            ld_library_path: Vec::new(),
             later: Later::default(),
             folders: Vec::new(),
             kernel: OnceCell::new(),
@@ -333,7 +334,7 @@ impl Binaries {
             let needed = opened.as_ref().map_or_else(Vec::new, |(_, binary)| binary.needed());
             for library in needed {
                 let of = opened.as_ref().map(|(path, binary)| (&**path, &**binary));
-                let library = self.library_path_of(&library, of).unwrap_or(library);
+                let library = self.path_of_needed(&library, of).unwrap_or(library);
                 if !paths.contains(&library) && paths.len() < NEEDED_MAX {
                     paths.push(library);
                 }
@@ -343,13 +344,13 @@ impl Binaries {
         paths
     }
 
-    /// Where the dynamic linker finds a library of this name that a file needs, if that is where it was told to look first.
-    fn library_path_of(&self, library: &str, of: Option<(&Path, &Binary)>) -> Option<String> {
+    /// Where the dynamic linker finds a library of this name that a file needs, if it looks in such a folder first.
+    fn path_of_needed(&self, library: &str, of: Option<(&Path, &Binary)>) -> Option<String> {
         if library.contains('/') || resolve::mapped(library, &self.mappings).is_some() {
             return None;
         }
         let of_file = of.map_or_else(Vec::new, |(path, binary)| binary.run_path(path));
-        let folders = self.library_path.iter().chain(&of_file);
+        let folders = self.ld_library_path.iter().chain(&of_file);
         let found = folders
             .map(|folder| folder.join(library))
             .find_map(|path| resolve::binary(path.to_str()?, &self.places).ok())?;

@@ -363,7 +363,7 @@ pub(crate) struct Track {
 }
 
 impl Track {
-    /// What processes are told apart by, and the values; none: all.
+    /// What distinguishes the processes, and the values; none: all.
     pub(crate) fn set(&self) -> (Attribute, Vec<String>) {
         let numbers = |values: &Vec<u32>| values.iter().map(u32::to_string).collect();
         let of = [

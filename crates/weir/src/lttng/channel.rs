@@ -1,4 +1,4 @@
-//! LTTng's channels as weir's: what `enable-channel` asks for → a ring's size and options, with what is to be told of it; or why not.
+//! LTTng's channels as weir's: what `enable-channel` asks for → a ring's size and options, with warnings; or why not.
 
 use weir_ebpf::map::{RING_BYTES_MAX, RING_BYTES_MIN};
 use weir_sessions::channel::Channel;
@@ -16,7 +16,7 @@ const SUBBUFS: u64 = 4;
 /// Bytes of the ring of each CPU where nothing is said of it.
 pub(super) const RING_BYTES: u64 = SUBBUF_BYTES * SUBBUFS;
 
-/// A channel, and what is to be told of it.
+/// A channel, and warnings.
 type Made = (Channel, Vec<String>);
 
 /// The channel that is made where events are enabled and there is none.

@@ -1,6 +1,6 @@
 //! What a session records: its channels, the events in them, the contexts of these.
 //!
-//! A command may name several; each that fails is told, the others are done all the same, and the exit code is that of the last failure.
+//! A command may name several; each that fails is reported, the others are done all the same, and the exit code is that of the last failure.
 
 use std::process::ExitCode;
 
@@ -88,7 +88,7 @@ pub(super) fn enable(client: &Client, args: &EnableEvent) -> Result<ExitCode, En
     let (mut rules, mut told) = (Vec::new(), Vec::new());
     let code = each(client, &names, |name| {
         let (rule, warnings) = rule(args, name, &channel)?;
-        // Told here, where its text can be shown.
+        // Checked here, where its text can be shown.
         check_rule(&rule)?;
         let has_all = |known: &Rule| rule.events.iter().all(|event| known.events.contains(event));
         let is_known = |known: &Rule| has_all(known) && known.chooses_like(&rule);
@@ -142,7 +142,7 @@ fn channel_for(session: &Session, given: Option<&str>, event: &str) -> Result<St
     }
 }
 
-/// What one name asks for, and what is to be told of it.
+/// What one name asks for, and warnings.
 fn rule(args: &EnableEvent, name: &str, channel: &str) -> Result<(Rule, Vec<String>), End> {
     let refused = |why: String| End::error(format!("Event {name}: {why}"), 1);
     let excluded = args.exclude.as_deref().map(names::list).unwrap_or_default();
