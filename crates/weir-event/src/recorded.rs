@@ -78,7 +78,18 @@ pub fn bytes_max(event: &Schema) -> u32 {
 
 /// How far a structure with these members reaches behind its address.
 pub fn span(members: &[(String, u32, Type)]) -> u32 {
-    members.iter().map(|(_, offset, ty)| offset.saturating_add(bytes(ty).1)).max().unwrap_or(0)
+    leaves(members).map(|(offset, ty)| offset.saturating_add(bytes(ty).1)).max().unwrap_or(0)
+}
+
+/// The members of a structure, and in their places those of structures within it, each with its offset in the whole.
+pub fn leaves(members: &[(String, u32, Type)]) -> Box<dyn Iterator<Item = (u32, &Type)> + '_> {
+    Box::new(members.iter().flat_map(|(_, offset, ty)| match ty {
+        Type::Struct { fields } => {
+            let within = leaves(fields).map(move |(within, ty)| (offset.saturating_add(within), ty));
+            Box::new(within) as Box<dyn Iterator<Item = _>>
+        }
+        ty => Box::new(std::iter::once((*offset, ty))),
+    }))
 }
 
 /// Why events of this schema cannot be recorded, if they cannot.
@@ -87,7 +98,7 @@ pub fn refusal(event: &Schema) -> Option<String> {
         Type::Array { element, .. } | Type::Sequence { element } if !is_number(element) => {
             Some("its elements are no numbers".to_owned())
         }
-        Type::Struct { fields } if !fields.iter().all(|(_, _, ty)| is_number(ty)) => {
+        Type::Struct { fields } if !leaves(fields).all(|(_, ty)| is_number(ty)) => {
             Some("a member of it is no number".to_owned())
         }
         Type::Stack { frames } if *frames == 0 || *frames > STACK_FRAMES_MAX => {
@@ -209,6 +220,11 @@ mod tests {
         let far = Some("field `f0`: it has 5008 bytes, the limit is 4096");
         check(Type::Struct { fields: member(5000, LONG) }, far);
         check(Type::Struct { fields: member(0, Type::Str) }, Some("field `f0`: a member of it is no number"));
+        let within =
+            |offset, ty| Type::Struct { fields: member(8, Type::Struct { fields: member(offset, ty) }) };
+        check(within(4080, LONG), None);
+        check(within(4081, LONG), Some("field `f0`: it has 4097 bytes, the limit is 4096"));
+        check(within(0, Type::Str), Some("field `f0`: a member of it is no number"));
         let of_texts = Type::Array { element: Box::new(Type::Str), count: 2 };
         check(of_texts, Some("field `f0`: its elements are no numbers"));
         let long = Type::Array { element: Box::new(LONG), count: u32::MAX };

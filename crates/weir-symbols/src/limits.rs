@@ -44,6 +44,8 @@ pub(crate) const PROBE_NAME_BYTES_MAX: usize = 256;
 pub(crate) const PROBE_ARGUMENTS_BYTES_MAX: usize = 16384;
 /// Most arguments of a static probe: `<sys/sdt.h>` has macros for up to 12.
 pub(crate) const PROBE_ARGUMENTS_MAX: usize = 12;
+/// Most words that the fields of a tracepoint take where they are passed in memory: 32 fields, each two words at most.
+pub(crate) const ROW_WORDS_MAX: usize = 64;
 /// Most rows of a tracepoint's table of labels or members; the largest enumeration of the kernel's headers has some hundred.
 pub(crate) const TABLE_ROWS_MAX: usize = 4096;
 /// All tables of tracepoints together are read at most so many times the file: inlined copies of a place share one.

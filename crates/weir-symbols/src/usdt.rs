@@ -19,7 +19,7 @@ mod tracepoint;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use weir_event::schema::{Schema, Type};
+use weir_event::schema::Schema;
 
 use crate::LinkAddr;
 use crate::functions::symbol_values;
@@ -102,11 +102,9 @@ impl<'a> Fields<'a> {
             return probe;
         };
         let moved = note.address.0.wrapping_sub(note.written);
-        probe.schema = self.reader.schema(descriptor, &probe, moved);
-        *has_served = probe.schema.is_some();
-        for field in probe.schema.iter().flat_map(|schema| &schema.fields) {
-            let argument = &mut probe.arguments[usize::from(field.slot)];
-            argument.is_float |= matches!(field.ty, Type::Float { .. });
+        if let Some((schema, arguments)) = self.reader.schema(descriptor, &probe, moved) {
+            *has_served = true;
+            (probe.schema, probe.arguments) = (Some(schema), arguments);
         }
         probe
     }

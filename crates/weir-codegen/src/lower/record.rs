@@ -212,7 +212,8 @@ impl Lower<'_> {
             Type::Array { .. } => self.read_memory(to, recorded::bytes(ty).1, value, declared),
             Type::Struct { fields } => {
                 let span = recorded::span(fields);
-                let is_aligned = fields.iter().all(|(_, at, ty)| at.is_multiple_of(recorded::bytes(ty).1));
+                let is_aligned =
+                    recorded::leaves(fields).all(|(at, ty)| at.is_multiple_of(recorded::bytes(ty).1));
                 let bytes = span.next_multiple_of(8).max(8);
                 // The stack is read at multiples of a load's size alone.
                 let object = match is_aligned {
@@ -221,10 +222,10 @@ impl Lower<'_> {
                 };
                 self.read_memory(Place::Object(object, 0), span, value, declared);
                 let mut to = to;
-                for (_, offset, ty) in fields {
+                for (offset, ty) in recorded::leaves(fields) {
                     let bytes = recorded::bytes(ty).1;
                     let (size, member) = (size_of(bytes as u8), self.fresh());
-                    let from = Place::Object(object, *offset as i32);
+                    let from = Place::Object(object, offset as i32);
                     self.insts.push(Inst::LoadPart { size, dst: member, from });
                     self.insts.push(Inst::Store { size, to, src: Src::Reg(member) });
                     to = to.plus(bytes);

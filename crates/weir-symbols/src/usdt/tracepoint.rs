@@ -1,21 +1,27 @@
 //! The second note of a tracepoint, `.note.weir`: names and types of its fields, and its level (docs/tracepoint-format.md).
 //!
 //! In: descriptors of version 1, the place that each is about, and the file for the tables that they name. Out: a
-//! [`Schema`], each field's slot being the argument of the probe that holds it. Guaranteed: the fields take all
-//! arguments of the probe, in their order, and sizes and signs of numbers agree; names are short and printable; all
-//! tables together are read at most `TABLE_BYTES_PER_FILE_BYTE_MAX` times the file. What is not so has no schema.
+//! [`Schema`], each field's slot being the argument of the probe that holds it. Where the probe has one argument, the address of
+//! a row of words, its arguments become those words. Guaranteed: the fields take all arguments of the probe, in their order, and sizes
+//! and signs of numbers agree; names are short and printable; all tables together are read at most
+//! `TABLE_BYTES_PER_FILE_BYTE_MAX` times the file. What is not so has no schema.
 
 use weir_event::schema::{Field, Form, Level, Schema, Type};
 
 use crate::LinkAddr;
 use crate::layout::{Layout, name_at};
-use crate::limits::{PROBE_NAME_BYTES_MAX, TABLE_BYTES_PER_FILE_BYTE_MAX, TABLE_ROWS_MAX};
-use crate::usdt::{StaticProbe, printable};
+use crate::limits::{PROBE_NAME_BYTES_MAX, ROW_WORDS_MAX, TABLE_BYTES_PER_FILE_BYTE_MAX, TABLE_ROWS_MAX};
+use crate::usdt::isa::native::operand::row_word;
+use crate::usdt::{Argument, StaticProbe, printable};
 
 pub(super) const OWNER: &[u8] = b"weir\0";
 /// The type of a note is the version of its format.
 pub(super) const VERSION: u32 = 1;
 
+/// In the byte after the level: the probe's one argument is the address of a row of words, which the fields take.
+const IN_ROW: u8 = 1;
+/// Structs within structs, so deep at most.
+const NESTED_MAX: usize = 8;
 const HEADER_BYTES: usize = 16;
 const RECORD_BYTES: usize = 16;
 const ROW_BYTES: usize = 64;
@@ -39,27 +45,46 @@ impl<'a> Reader<'a> {
         Reader { data, layout, rows_left: data.len() / ROW_BYTES * TABLE_BYTES_PER_FILE_BYTE_MAX }
     }
 
-    /// What the note says of `probe`; `None` where it is broken, or is about other arguments. The file has been moved by
-    /// `moved` since the note was written.
-    pub(super) fn schema(&mut self, descriptor: &[u8], probe: &StaticProbe, moved: u64) -> Option<Schema> {
-        let level = Level::new(*descriptor.get(8)?)?;
+    /// What the note says of `probe`, and its arguments; `None` where it is broken, or is about other arguments. The file has been
+    /// moved by `moved` since the note was written.
+    pub(super) fn schema(
+        &mut self,
+        descriptor: &[u8],
+        probe: &StaticProbe,
+        moved: u64,
+    ) -> Option<(Schema, Vec<Argument>)> {
+        let (level, is_row) = (Level::new(*descriptor.get(8)?)?, *descriptor.get(9)? == IN_ROW);
         let mut rest = descriptor.get(HEADER_BYTES..)?;
-        let (mut fields, mut slot) = (Vec::new(), 0);
+        let (mut fields, mut arguments, mut words) = (Vec::new(), probe.arguments.iter(), Vec::new());
+        let row = match (is_row, &probe.arguments[..]) {
+            (false, _) => None,
+            (true, [row]) => Some(row),
+            (true, _) => return None,
+        };
+        let mut slot = 0;
         while !rest.is_empty() {
             let (record, name, behind) = Record::split(rest)?;
             let ty = self.ty(&record, moved)?;
             let slots = if record.kind == Kind::Sequence { 2 } else { 1 };
-            if !fits(&ty, probe, slot, slots) {
-                return None;
+            for _ in 0..slots {
+                let argument = match row {
+                    Some(row) if words.len() < ROW_WORDS_MAX => {
+                        row_word(row, words.len() as u64, passed(&ty))?
+                    }
+                    Some(_) => return None,
+                    None => arguments.next().filter(|argument| fits(&ty, argument))?.clone(),
+                };
+                words.push(Argument {
+                    is_float: argument.is_float | matches!(ty, Type::Float { .. }),
+                    ..argument
+                });
             }
-            fields.push(Field { name: name.to_owned(), ty, slot: slot as u8, form: record.form()? });
+            fields.push(Field { name: name.to_owned(), ty, slot, form: record.form()? });
             (slot, rest) = (slot + slots, behind);
         }
-        (slot == probe.arguments.len()).then(|| Schema {
-            provider: probe.provider.clone(),
-            event: probe.name.clone(),
-            level: Some(level),
-            fields,
+        (row.is_some() || arguments.next().is_none()).then(|| {
+            let (provider, event) = (probe.provider.clone(), probe.name.clone());
+            (Schema { provider, event, level: Some(level), fields }, words)
         })
     }
 
@@ -82,7 +107,7 @@ impl<'a> Reader<'a> {
                     let ty = number(form, low as i8).filter(|_| rest == [0; 6])?;
                     Some((row.name, u32::try_from(row.words[0]).ok()?, ty))
                 };
-                Type::Struct { fields: self.rows(table, member)? }
+                nested(self.rows(table, member)?, NESTED_MAX)?
             }
         })
     }
@@ -174,16 +199,47 @@ fn number(form: u8, bytes: i8) -> Option<Type> {
     }
 }
 
-/// Whether the arguments from `slot` on are such as a field of this type takes.
-fn fits(ty: &Type, probe: &StaticProbe, slot: usize, slots: usize) -> bool {
-    let Some(arguments) = probe.arguments.get(slot..slot + slots) else { return false };
-    arguments.iter().all(|argument| match *ty {
-        Type::Int { bytes, signed } | Type::Enum { bytes, signed, .. } => {
-            (argument.bytes, argument.signed) == (bytes, signed)
+/// A struct of these members. Those whose names begin with one name and a dot are those of a struct within it.
+fn nested(members: Vec<(String, u32, Type)>, depth: usize) -> Option<Type> {
+    let mut fields: Vec<(String, u32, Type)> = Vec::new();
+    let mut members = members.into_iter().peekable();
+    while let Some((name, offset, ty)) = members.next() {
+        let Some((outer, inner)) = name.split_once('.') else {
+            if name.is_empty() {
+                return None;
+            }
+            fields.push((name, offset, ty));
+            continue;
+        };
+        if outer.is_empty() {
+            return None;
         }
-        Type::Float { bytes } => argument.bytes == bytes,
-        _ => argument.bytes == 8,
-    })
+        let mut within = vec![(inner.to_owned(), offset, ty)];
+        let is_next =
+            |(name, ..): &(String, u32, Type)| name.split_once('.').is_some_and(|(of, _)| of == outer);
+        while let Some((name, offset, ty)) = members.next_if(is_next) {
+            within.push((name[outer.len() + 1..].to_owned(), offset, ty));
+        }
+        let first = within.iter().map(|(_, offset, _)| *offset).min()?;
+        within.iter_mut().for_each(|(_, offset, _)| *offset -= first);
+        fields.push((outer.to_owned(), first, nested(within, depth.checked_sub(1)?)?));
+    }
+    Some(Type::Struct { fields })
+}
+
+/// Size and sign of an argument that a field of this type takes.
+fn passed(ty: &Type) -> (u8, bool) {
+    match *ty {
+        Type::Int { bytes, signed } | Type::Enum { bytes, signed, .. } => (bytes, signed),
+        Type::Float { bytes } => (bytes, false),
+        _ => (8, false),
+    }
+}
+
+/// Whether an argument is such as a field of this type takes.
+fn fits(ty: &Type, argument: &Argument) -> bool {
+    let (bytes, signed) = passed(ty);
+    argument.bytes == bytes && (ty.integer().is_none() || argument.signed == signed)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {

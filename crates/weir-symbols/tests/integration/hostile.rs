@@ -155,6 +155,8 @@ fn mutants_of_a_program_with_static_probes_are_survived() {
 fn mutants_of_a_program_with_tracepoints_are_survived() {
     let path = target::program("tracepoints");
     check("tracepoints", &std::fs::read(path).unwrap(), 4);
+    let path = target::program("tracepoints_wide");
+    check("tracepoints in rows", &std::fs::read(path).unwrap(), 3);
 }
 
 #[test]

@@ -93,8 +93,9 @@ pub(crate) fn probe(address: u64, arguments: &str) -> Vec<u8> {
 }
 
 /// The note of the fields.
-pub(crate) fn fields(version: u32, address: u64, level: u8, records: &[u8]) -> Vec<u8> {
-    let mut descriptor = [address.to_le_bytes(), u64::from(level).to_le_bytes()].concat();
+/// The level's word says more in its second byte.
+pub(crate) fn fields(version: u32, address: u64, level: u64, records: &[u8]) -> Vec<u8> {
+    let mut descriptor = [address.to_le_bytes(), level.to_le_bytes()].concat();
     descriptor.extend(records);
     note("weir", version, &descriptor)
 }

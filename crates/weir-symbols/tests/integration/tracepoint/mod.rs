@@ -136,6 +136,60 @@ fn notes_of_other_versions_and_levels_that_there_are_not_give_no_schema() {
     assert_eq!((probes[0].schema.clone(), count), (None, 0));
 }
 
+const IN_ROW: u64 = 0x100;
+
+#[test]
+fn words_of_a_row_are_arguments_in_memory() {
+    let records =
+        [record(1, 0, -4, 0, 0, "id"), record(4, 3, 1, 0, 0, "text"), record(1, 2, 4, 0, 0, "ratio")];
+    let with = |arguments: &str, records: &[Vec<u8>]| Image {
+        probes: probe(CODE, arguments),
+        fields: fields(1, CODE, IN_ROW | 6, &records.concat()),
+        tables: Vec::new(),
+    };
+    let (probes, count) = read(&with("8@%rcx", &records));
+    let arguments: Vec<String> = probes[0].arguments.iter().map(ToString::to_string).collect();
+    let expected =
+        ["int32 -4@0(%rcx)", "uint64 8@8(%rcx)", "uint64 8@16(%rcx)", "float 4@24(%rcx)"].map(str::to_owned);
+    assert_eq!((arguments, count), (expected.to_vec(), 0));
+    let slots: Vec<u8> = probes[0].schema.iter().flat_map(|s| &s.fields).map(|field| field.slot).collect();
+    assert_eq!(slots, [0, 1, 3]);
+    // As many words as there may be, and one more.
+    let many = |count: usize| vec![record(1, 0, 8, 0, 0, "n"); count];
+    assert_eq!(read(&with("8@%rcx", &many(64))).0[0].arguments.len(), 64);
+    left_out(&with("8@%rcx", &many(65)));
+    // The one argument is all of a register.
+    for arguments in ["", "8@%rcx 8@%rdx", "4@%ecx", "8@8(%rcx)", "8@$5", "8@%xmm0"] {
+        left_out(&with(arguments, &records));
+    }
+}
+
+#[test]
+fn members_with_dots_are_those_of_structs_within() {
+    let of = |rows: &[Vec<u8>]| {
+        let image = one("8@%rdi", &[record(6, 0, 0, 0, TABLES, "box")], &[rows.concat(), row(0, 0, "")]);
+        read(&image).0[0].schema.as_ref().map(|schema| schema.fields[0].ty.clone())
+    };
+    let member = |name: &str, offset, ty| (name.to_owned(), offset, ty);
+    let long = || int(8, false);
+    let rows = [
+        row(0, 8, "id"),
+        row(16, 8, "at.low.x"),
+        row(24, 8, "at.low.y"),
+        row(32, 8, "at.z"),
+        row(40, 8, "a"),
+    ];
+    let low = Type::Struct { fields: vec![member("x", 0, long()), member("y", 8, long())] };
+    let at = Type::Struct { fields: vec![member("low", 0, low), member("z", 16, long())] };
+    let fields = vec![member("id", 0, long()), member("at", 16, at), member("a", 40, long())];
+    assert_eq!(of(&rows), Some(Type::Struct { fields }));
+    assert!(of(&[row(0, 8, &format!("{}x", "n.".repeat(8)))]).is_some());
+    assert_eq!(of(&[row(0, 8, &format!("{}x", "n.".repeat(9)))]), None);
+    for name in [".x", "x.", ".", "a..b"] {
+        assert_eq!(of(&[row(0, 8, name)]), None, "{name}");
+    }
+}
+
 #[test]
 fn the_places_of_an_event_have_schemas_of_their_own() {
     let image = one("-4@%edi", &[record(1, 0, -4, 0, 0, "id")], &[])

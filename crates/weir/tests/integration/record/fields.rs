@@ -56,6 +56,78 @@ fn every_type_of_field_is_recorded() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Of an event with more arguments than registers they are in a row of words; what there is of types is the same in it.
+#[test]
+fn events_of_up_to_32_fields_are_recorded() {
+    let folder = paths::fresh("record", "wide");
+    let program = target::build("tracepoints-wide", target::Source::Program("tracepoints_wide.c"), &["-O2"]);
+    let program = program.to_str().unwrap();
+    let filter = "a >= 2 && k == 'let*' && t.corner.low.x == 3";
+    let run = ["-o", folder.to_str().unwrap(), "--", program, "3"];
+    let output = weir(&[&["record", "-e", "wide:kinds", "--filter", filter][..], &run].concat());
+    // Field `a` is negative.
+    assert!(text(&output.stderr).contains("wide:kinds: 0"), "{}", text(&output.stderr));
+    fs::remove_dir_all(&folder).unwrap();
+    let output = weir(&[&["record", "-e", "wide:*"][..], &run].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let events = read_by_weir(&folder).events;
+    assert_eq!(events.len(), 12);
+    let text_of = |n: i64| {
+        let numbers = (1..=11).zip('a'..).map(|(times, name)| format!("{name} = {}", times * n));
+        let letters = &"letters"[..n as usize];
+        format!(
+            "wide:thirteen {{ {}, _l_length = {n}, l = \"{letters}\" }}",
+            numbers.collect::<Vec<_>>().join(", ")
+        )
+    };
+    let all_of = |n: i64| {
+        let names = ('a'..='d').flat_map(|letter| (0..8).map(move |digit| format!("{letter}{digit}")));
+        let numbers = names.zip(n..).map(|(name, value)| format!("{name} = {value}"));
+        format!("wide:all {{ {} }}", numbers.collect::<Vec<_>>().join(", "))
+    };
+    let bytes = ["0xDE", "0xAD", "0xBE"];
+    for (n, round) in (1..).zip(events.chunks(4)) {
+        let sequence = |name: &str| {
+            let elements =
+                bytes.iter().enumerate().take(n as usize).map(|(at, byte)| format!("[{at}] = {byte}"));
+            format!("_{name}_length = {n}, {name} = [ {} ]", elements.collect::<Vec<_>>().join(", "))
+        };
+        let fixed = "p = [ [0] = 0xDE, [1] = 0xAD ]";
+        let structure = format!(
+            "t = {{ id = {n}, corner = {{ low = {{ x = {}, y = 0.5 }}, high = {{ x = {} }} }}, kind = 107 }}",
+            n + 1,
+            -n
+        );
+        let color = if n % 2 == 1 { "\"GREEN\" : container = 5" } else { "\"RED\" : container = 0" };
+        let kinds = format!(
+            "wide:kinds {{ a = {}, b = {}, c = {}, d = 0xFFFFFFF{n}, e = {}, f = {}, g = {}, h = {}, i = {}, j = 0x0, k = \"letters\", \
+             none = \"(null)\", _l_length = {n}, l = \"{}\", m = \"lett\", {}, {fixed}, {}, r = [ [0] = 222, [1] = 173, [2] = 190 ], \
+             s = ( {color} ), {structure}, last = {n} }}",
+            -n,
+            40_000 + n,
+            -n,
+            -n << 40,
+            80 + n,
+            -n,
+            n as f64 / 2.0,
+            n as f64 / 4.0,
+            &"letters"[..n as usize],
+            sequence("o"),
+            sequence("q"),
+        );
+        let few =
+            format!("wide:few {{ f = {}, m = \"lett\", {}, {fixed}, {structure} }}", 80 + n, sequence("o"));
+        assert_eq!(round, [text_of(n), kinds, few, all_of(n)]);
+    }
+    // Scripts and filters ask for them by name.
+    let clause = "{ printf(\"%d %s %d %d\", args.c, str(args.k), args.f, args.last); }";
+    let script = format!("usdt:{}:wide:kinds /args.a == -2/ {clause}", paths::quoted(Path::new(program)));
+    let output =
+        weir(&["trace", "-q", "-e", &script, "-c", &format!("{} 3", paths::quoted(Path::new(program)))]);
+    assert!(text(&output.stdout).contains("-2 letters 82 2"), "{}", text(&output.stderr));
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn long_texts_are_cut_and_null_ones_are_named() {
     let folder = paths::fresh("record", "long");

@@ -142,6 +142,20 @@ pub(crate) fn parse(text: &str, symbols: &HashMap<String, LinkAddr>) -> Argument
     Argument { text: text.into(), bytes, signed, is_float, operand }
 }
 
+/// A word of the row of words whose address the argument `row` is: `bytes` of it. None where that is not the whole of a register.
+pub(crate) fn row_word(row: &Argument, index: u64, (bytes, signed): (u8, bool)) -> Option<Argument> {
+    let Ok(Operand::Register(Register { number, shift: 0, bits: 64 })) = row.operand else { return None };
+    let (sign, name) = (if signed { "-" } else { "" }, row.text.split_once('@')?.1);
+    let displacement = Displacement::Bytes(8 * index as i64);
+    Some(Argument {
+        text: format!("{sign}{bytes}@{}({name})", 8 * index),
+        bytes,
+        signed,
+        is_float: false,
+        operand: Ok(Operand::Memory(Memory { base: Some(number), index: None, displacement })),
+    })
+}
+
 /// The names in an argument that may be symbols, whether it is well formed or not.
 pub(crate) fn symbols(text: &str) -> Vec<&str> {
     let (_, operand) = text.split_once('@').unwrap_or(("", text));
