@@ -20,6 +20,14 @@ use crate::workspace;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// As in crates/weir-capi/build.rs.
 const SONAME: &str = "libweir_bpf.so.0";
+/// Headers of tracepoints, which need no library.
+const HEADERS: [&str; 5] = [
+    "tracepoint.h",
+    "log.h",
+    "lttng-compat.h",
+    "lttng-compat/lttng/tracepoint.h",
+    "lttng-compat/lttng/tracepoint-event.h",
+];
 /// In crates/weir-capi, with `.in` behind.
 const PKG_CONFIG_FILES: [&str; 2] = ["weir-bpf.pc", "weir-bpf-static.pc"];
 
@@ -37,7 +45,7 @@ pub(crate) fn install(options: &Options) -> Result<()> {
     install_from(&built, &prefix, &prefix)?;
     let files = PKG_CONFIG_FILES.join(" and ");
     println!(
-        "installed libweir_bpf.so.{VERSION}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, weir/log.h, {files} below {}",
+        "installed libweir_bpf.so.{VERSION}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, weir/log.h, weir/lttng-compat.h, {files} below {}",
         prefix.display()
     );
     Ok(())
@@ -54,7 +62,8 @@ pub(crate) fn install_from(built: &Path, place: &Path, prefix: &Path) -> Result<
     copy_stripped(&built.join("libweir_capi.so"), &lib.join(&full))?;
     copy_stripped(&built.join("libweir_capi.a"), &lib.join("libweir_bpf.a"))?;
     copy(&from.join("include/weir/bpf.h"), &include.join("bpf.h"))?;
-    for header in ["tracepoint.h", "log.h"] {
+    fs::create_dir_all(include.join("lttng-compat/lttng")).context("cannot make lttng-compat/lttng")?;
+    for header in HEADERS {
         copy(&workspace::root().join("include/weir").join(header), &include.join(header))?;
     }
     link(&full, &lib.join(SONAME))?;

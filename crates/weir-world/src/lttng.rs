@@ -88,7 +88,10 @@ impl Binaries {
         }
         let listed = binary.section(PLACES_SECTION).map(|listed| listed.start.0..listed.end.0);
         // A library of providers alone has no places. All others are not searched.
-        let may_describe = || binary.needed().iter().any(|library| library.starts_with(LIBRARY));
+        let may_describe = || {
+            binary.needed().iter().any(|library| library.starts_with(LIBRARY))
+                || binary.has_section(COMPAT_SECTION)
+        };
         let file = if listed.is_some() || may_describe() {
             let image = binary.image();
             let read = |at, to: &mut [u8]| image.read(at, to);
@@ -218,6 +221,9 @@ impl Binaries {
 
 /// What registers providers.
 const LIBRARY: &str = "liblttng-ust.so.";
+
+/// What `weir/lttng-compat.h` puts providers in, in files that need no library of LTTng-UST's.
+const COMPAT_SECTION: &str = "weir_lttng_providers";
 
 /// Where LTTng-UST up to 2.12 lists the places of events.
 const OLD_PLACES_SECTION: &str = "__tracepoints_ptrs";

@@ -3,6 +3,7 @@
 //! The oracles are what LTTng records of the same run, and what the program says that it has emitted.
 
 mod commands;
+mod compat;
 mod filters;
 
 use std::path::{Path, PathBuf};

@@ -1,0 +1,151 @@
+//! Programs of LTTng-UST's that are compiled with `weir/lttng-compat.h`, unchanged: no compiler says a word, and what is listed, recorded
+//! and counted is what it is of the same source with LTTng-UST.
+
+use std::fs;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use testkit::{paths, skip, target};
+
+use super::{COUNTS, DEADLINE, Harbour, err, events, number_after, out};
+
+/// Without LTTng-UST's library, and with what takes the place of its headers.
+fn compile(compiler: &str, harbour: &Harbour, program: &str, flags: &[&str], sources: &[&str]) {
+    let include = paths::root().join("include");
+    let mut command = Command::new(compiler);
+    command
+        .current_dir(paths::root().join("tests/lttng"))
+        .args(["-I."])
+        .arg("-I")
+        .arg(include.join("weir/lttng-compat"));
+    command
+        .arg("-I")
+        .arg(include)
+        .args(flags)
+        .arg("-o")
+        .arg(harbour.0.join(program))
+        .args(sources)
+        .arg("-lpthread");
+    let output = command.output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{compiler} {flags:?}: {}", err(&output));
+}
+
+/// A folder of its own.
+fn harbour(name: &str) -> Harbour {
+    let folder = paths::fresh("lttng-compat", name);
+    fs::create_dir_all(&folder).unwrap();
+    Harbour(folder)
+}
+
+#[test]
+fn a_provider_compiles_unchanged_in_c_and_cpp() {
+    let harbour = harbour("compiles");
+    let flags = ["-Wall", "-Wextra"];
+    let kinds: [(&str, &str, &[&str]); 4] = [
+        ("gcc", "c", &["-std=c99", "-std=c11", "-std=gnu17"]),
+        ("clang", "c", &["-std=c99", "-std=gnu17"]),
+        ("g++", "c++", &["-std=c++11", "-std=gnu++17"]),
+        ("clang++", "c++", &["-std=c++11", "-std=c++17"]),
+    ];
+    let mut lists = Vec::new();
+    for (compiler, language, standards) in kinds {
+        if !target::is_installed(compiler) {
+            skip::skip(compiler, "not installed; the header is not compiled by it");
+            continue;
+        }
+        for (standard, more) in standards.iter().zip(["-O0", "-O2", "-flto"]) {
+            let all = [&["-x", language, standard, more, "-fPIC"][..], &flags].concat();
+            compile(compiler, &harbour, "ferry", &all, &["ferry.c"]);
+            let output = harbour.weir(&["list", "-v", "lttng:./ferry:*"]);
+            assert!(output.status.success(), "{}", err(&output));
+            lists.push(out(&output));
+        }
+    }
+    let first = lists.first().expect("one compiler");
+    assert!(
+        first.contains(
+            "ferry:boarded\n    level warning, (int32 ticket, hex uint8 colour, network uint16 port"
+        ),
+        "{first}"
+    );
+    assert!(first.contains("int32 {car = 1, sun = 5..9, crew = 10, below = -3} deck"), "{first}");
+    for list in &lists {
+        assert_eq!(list, first);
+    }
+}
+
+#[test]
+fn what_is_recorded_is_what_it_is_with_lttng() {
+    let harbour = harbour("recorded");
+    compile("gcc", &harbour, "ferry", &["-O2"], &["ferry.c"]);
+    let said = harbour.recorded("compat", &["-e", "ferry:*", "--", "./ferry", "50"]);
+    assert!(said.contains("200 events recorded"), "{said}");
+    let compat = events(&harbour.0.join("compat"));
+    let first = "ferry:boarded { ticket = 0, colour = 0x0, port = 0, address = 0x0, height = 30.75, weight = 61.5, name = \"(null)\", \
+         two = [ [0] = 0, [1] = 0 ], code = \"Ada\", _seats_length = 0, seats = [ ], _letters_length = 0, letters = \"\", deck = ( <unknown> \
+         : container = 0 ) }";
+    assert!(compat.contains(&first.to_owned()), "{}", compat[0]);
+    let list = |harbour: &Harbour| out(&harbour.weir(&["list", "-v", "lttng:./ferry:*"]));
+    // The same source with LTTng-UST.
+    let Some(original) = Harbour::with("ferry", &["ferry.c"], &[]) else { return };
+    original.recorded("lttng", &["-e", "ferry:*", "--", "./ferry", "50"]);
+    assert_eq!(compat, events(&original.0.join("lttng")));
+    assert_eq!(list(&harbour), list(&original));
+}
+
+#[test]
+fn filters_and_hidden_fields_are_as_with_lttng() {
+    let harbour = harbour("filters");
+    compile("gcc", &harbour, "ferry", &["-O2"], &["ferry.c"]);
+    let filter = "hidden > 40 && deck == 5 && name == 'Ad*'";
+    let said = harbour
+        .recorded("some", &["-e", "lttng:./ferry:ferry:boarded", "--filter", filter, "--", "./ferry", "50"]);
+    assert!(said.contains("1 events recorded"), "{said}");
+    let traced = harbour.weir(&[
+        "trace",
+        "-e",
+        "lttng:./ferry:ferry:lands { @ = sum(args.minutes); }",
+        "-c",
+        "./ferry 100",
+    ]);
+    assert!(out(&traced).contains("@: 4950"), "{}{}", out(&traced), err(&traced));
+}
+
+#[test]
+fn a_provider_may_be_a_library_that_the_program_needs() {
+    let harbour = harbour("provider");
+    let text = "#define LTTNG_UST_TRACEPOINT_CREATE_PROBES\n#include \"ferry.h\"\n";
+    fs::write(harbour.0.join("provider.c"), text).unwrap();
+    let provider = harbour.0.join("provider.c");
+    compile("gcc", &harbour, "libprovider.so", &["-O2", "-fPIC", "-shared"], &[provider.to_str().unwrap()]);
+    let folder = harbour.0.to_str().unwrap();
+    let flags = ["-O2", "-DDYNAMIC", "-Wl,--no-as-needed", "-L", folder, "-lprovider", "-Wl,-rpath,$ORIGIN"];
+    compile("gcc", &harbour, "ferry", &flags, &["ferry.c", "-lprovider"]);
+    let said = harbour.recorded("apart", &["-e", "ferry:*", "--", "./ferry", "3"]);
+    assert!(said.contains("12 events recorded"), "{said}");
+}
+
+#[test]
+fn a_running_program_and_children_are_traced_and_go_on_as_before() {
+    let harbour = harbour("live");
+    compile("gcc", &harbour, "ferries", &["-O2"], &["ferries.c"]);
+    let mut program = harbour.running("ferries", &["4"]);
+    program.line_with("under way", DEADLINE).unwrap();
+    let pid = program.pid().to_string();
+    let mut counted = 0;
+    for _ in 0..2 {
+        let weir = harbour.at_work(&["trace", "-p", &pid, "-e", COUNTS]);
+        weir.signal(Signal::SIGINT).unwrap();
+        let said = weir.finish(DEADLINE).unwrap();
+        let now: u64 = number_after(&said.stdout, "@: ");
+        assert!(now > 1000, "{now}");
+        counted += now;
+    }
+    program.write("\n").unwrap();
+    let emitted: u64 = program.line(DEADLINE).unwrap().trim().parse().unwrap();
+    assert!(counted <= emitted, "{counted} of {emitted}");
+    assert!(program.finish(DEADLINE).unwrap().status.success());
+    let said =
+        harbour.recorded("children", &["-e", "ferry:leaves", "--follow", "--", "./ferries", "1", "12"]);
+    assert!(said.contains("1200 events recorded"), "{said}");
+}
