@@ -40,6 +40,22 @@ pub enum Form {
     Hexadecimal,
     /// An array or a sequence of bytes is characters (UTF-8).
     Text,
+    /// Elements of an array or a sequence have their most significant byte first.
+    Network,
+    /// The same, to base 16.
+    NetworkHexadecimal,
+}
+
+impl Form {
+    /// With `0x`.
+    pub fn is_hexadecimal(self) -> bool {
+        matches!(self, Form::Hexadecimal | Form::NetworkHexadecimal)
+    }
+
+    /// The bytes of numbers are in the order of networks.
+    pub fn is_network(self) -> bool {
+        matches!(self, Form::Network | Form::NetworkHexadecimal)
+    }
 }
 
 /// How much an event matters: 0 (`emerg`) to 14 (`debug`), LTTng's numbers and names. The smaller, the more.

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use weir_event::schema::{self, Schema, Type};
+use weir_event::schema::{self, Form, Schema, Type};
 use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundStatic, StaticKind, WorldError};
 use weir_probe::window::{ROW_REGISTER, ROW_SLOTS};
 use weir_symbols::{Binary, FileIdentity, LinkAddr, StaticProbe, pattern};
@@ -280,10 +280,17 @@ fn described(place: &Place, event: &Event) -> Row {
                 (unknown, address(word), None)
             }
         };
-        let words = 1 + u8::from(matches!(ty, Type::Array { .. } | Type::Sequence { .. }));
+        let has_elements = matches!(ty, Type::Array { .. } | Type::Sequence { .. });
+        let words = 1 + u8::from(has_elements);
         if word > WORDS_MAX - words {
             lost.get_or_insert_with(|| format!("{}: more than {WORDS_MAX} words", field.name));
         }
+        // A number's word has its value; elements stay as the program has them.
+        let form = match field.form {
+            Form::Decimal if field.is_swapped && has_elements => Form::Network,
+            Form::Hexadecimal if field.is_swapped && has_elements => Form::NetworkHexadecimal,
+            form => form,
+        };
         match &lost {
             Some(why) => {
                 argument.place = Err(why.clone());
@@ -292,11 +299,11 @@ fn described(place: &Place, event: &Event) -> Row {
             None => word += words,
         }
         if lost.is_none() && !field.is_hidden {
-            let (name, ty, form) = (field.name.clone(), ty.clone(), field.form);
+            let (name, ty) = (field.name.clone(), ty.clone());
             schema.fields.push(schema::Field { name, ty, slot, form });
             slot += 1 + u8::from(count.is_some());
         }
-        let (name, form, is_hidden) = (field.name.clone(), field.form, field.is_hidden);
+        let (name, is_hidden) = (field.name.clone(), field.is_hidden);
         fields.push(FoundField { name, ty, may_be_text: false, argument, count, form, is_hidden });
     }
     Row { schema, fields, words: word }

@@ -99,6 +99,14 @@ impl<'a> Check<'a> {
     /// The type of a part of a field and where it lies; what is wrong is told.
     fn part(&mut self, field: &'a Field, path: &Path, span: Span) -> Option<(&'a Type, At)> {
         let (mut ty, mut at) = (&field.ty, At::Slot(field.slot));
+        if let Some(step) = path.steps.first().filter(|_| field.form.is_network()) {
+            let message = format!(
+                "not supported by weir yet: elements of `{}`, which are in network byte order",
+                field.name
+            );
+            self.fault_at(step.span, &message, "scripts read them as bytes");
+            return None;
+        }
         for (number, step) in path.steps.iter().enumerate() {
             let whole = path_text(&Path { name: path.name.clone(), steps: path.steps[..number].to_vec() });
             if number > 0 && self.is_lttng() && matches!(step.kind, StepKind::Index(_)) {

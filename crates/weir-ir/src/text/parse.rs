@@ -189,6 +189,8 @@ impl<'a> Parser<'a> {
         let form = match self.peek_word() {
             Some("hex") => schema::Form::Hexadecimal,
             Some("characters") => schema::Form::Text,
+            Some("network") => schema::Form::Network,
+            Some("network_hex") => schema::Form::NetworkHexadecimal,
             _ => schema::Form::Decimal,
         };
         self.at += usize::from(form != schema::Form::Decimal);

@@ -91,6 +91,8 @@ fn write_event(out: &mut String, event: &schema::Schema) -> FmtResult {
             schema::Form::Decimal => {}
             schema::Form::Hexadecimal => out.write_str(" hex")?,
             schema::Form::Text => out.write_str(" characters")?,
+            schema::Form::Network => out.write_str(" network")?,
+            schema::Form::NetworkHexadecimal => out.write_str(" network_hex")?,
         }
         write!(out, " slot {}", field.slot)?;
     }

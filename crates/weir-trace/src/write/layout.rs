@@ -194,9 +194,10 @@ fn add(name: &str, ty: &Type, form: Form, at: &Reference, fields: &mut Vec<Field
 
 fn class(ty: &Type, form: Form, at: &Reference) -> FieldClass {
     let int = |bytes: u8, is_signed: bool| {
-        let base = if form == Form::Hexadecimal { Base::Hexadecimal } else { Base::Decimal };
+        let base = if form.is_hexadecimal() { Base::Hexadecimal } else { Base::Decimal };
+        let order = if form.is_network() { ByteOrder::Big } else { ByteOrder::Little };
         let is_text = form == Form::Text && bytes == 1;
-        Int { base, is_text, ..Int::packed(bytes * 8, is_signed, ByteOrder::Little) }
+        Int { base, is_text, ..Int::packed(bytes * 8, is_signed, order) }
     };
     match ty {
         Type::Int { bytes, signed } => FieldClass::Int(int(*bytes, *signed)),

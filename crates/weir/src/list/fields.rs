@@ -49,7 +49,7 @@ fn place(argument: &Argument) -> String {
 
 /// `int32`, `hex uint64`, `double`, `string`, `uint8[16]`, `text[]`, `int32 {RED = 0, rest = 1..9}`, `struct {int32 x}`.
 fn type_of(ty: &Type, form: Form) -> String {
-    let hex = if form == Form::Hexadecimal { "hex " } else { "" };
+    let hex = if form.is_hexadecimal() { "hex " } else { "" };
     match ty {
         Type::Int { bytes, signed } => {
             format!("{hex}{}int{}", if *signed { "" } else { "u" }, 8 * u32::from(*bytes))

@@ -149,3 +149,62 @@ fn a_running_program_and_children_are_traced_and_go_on_as_before() {
         harbour.recorded("children", &["-e", "ferry:leaves", "--follow", "--", "./ferries", "1", "12"]);
     assert!(said.contains("1200 events recorded"), "{said}");
 }
+
+/// Numbers have their values, and elements too.
+#[test]
+fn elements_in_network_byte_order_have_their_values() {
+    const PROVIDER: &str = r#"
+        #undef LTTNG_UST_TRACEPOINT_PROVIDER
+        #define LTTNG_UST_TRACEPOINT_PROVIDER net
+        #undef LTTNG_UST_TRACEPOINT_INCLUDE
+        #define LTTNG_UST_TRACEPOINT_INCLUDE "./net.h"
+        #if !defined(NET_H) || defined(LTTNG_UST_TRACEPOINT_HEADER_MULTI_READ)
+        #define NET_H
+        #include <lttng/tracepoint.h>
+        #include <stdint.h>
+        TRACEPOINT_EVENT(net, seen, TP_ARGS(const uint16_t *, ports, const int32_t *, numbers, unsigned, count),
+            TP_FIELDS(ctf_array_network(uint16_t, pair, ports, 2) ctf_sequence_network_hex(uint16_t, hex, ports, unsigned, count)
+                ctf_sequence_network(int32_t, numbers, numbers, unsigned, count)
+                ctf_integer_network(uint16_t, first, *ports)))
+        #endif
+        #include <lttng/tracepoint-event.h>
+    "#;
+    const PROGRAM: &str = r#"
+        #define TRACEPOINT_CREATE_PROBES
+        #define TRACEPOINT_DEFINE
+        #include "net.h"
+        int main(void) {
+            static const uint16_t ports[] = {0x5000, 0xbb01};
+            static const int32_t numbers[] = {(int32_t)0xfeffffff, 0x07000000};
+            tracepoint(net, seen, ports, numbers, 2);
+            return 0;
+        }
+    "#;
+    let with = |harbour: &Harbour| {
+        fs::write(harbour.0.join("net.h"), PROVIDER).unwrap();
+        fs::write(harbour.0.join("net.c"), PROGRAM).unwrap();
+        (format!("-I{}", harbour.0.display()), harbour.0.join("net.c").display().to_string())
+    };
+    let wanted = "net:seen { pair = [ [0] = 80, [1] = 443 ], _hex_length = 2, hex = [ [0] = 0x50, [1] = 0x1BB ], _numbers_length = 2, \
+         numbers = [ [0] = -2, [1] = 7 ], first = 80 }";
+    let check = |harbour: &Harbour| {
+        let said = harbour.recorded("trace", &["-e", "net:*", "--", "./net"]);
+        assert_eq!(events(&harbour.0.join("trace")), [wanted], "{said}");
+        let filter = ["-e", "lttng:./net:net:seen", "--filter", "pair[0] == 80", "-o", "no", "--", "./net"];
+        let refused = harbour.weir(&[&["record"][..], &filter].concat());
+        assert!(
+            err(&refused).contains("elements of `pair`, which are in network byte order"),
+            "{}",
+            err(&refused)
+        );
+    };
+    let compat = harbour("network");
+    let (include, source) = with(&compat);
+    compile("gcc", &compat, "net", &["-O2", &include], &[&source]);
+    check(&compat);
+    let original = harbour("network-lttng");
+    let (include, source) = with(&original);
+    if original.build("net", &[&source], &[&include]) {
+        check(&original);
+    }
+}
