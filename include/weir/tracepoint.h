@@ -123,7 +123,7 @@ struct weir_tracepoint_row {
 		     __asm__ __volatile__ __inline__(                                                                           \
 			     WEIR_TP_SITE(WEIR_TP_SEMAPHORE(provider, event), #provider, #event, "8@%[weir_row]",               \
 					  each(WEIR_TP_ROW_RECORD, __VA_ARGS__))                                                \
-			     : : [weir] "n"((level) | 256), [weir_row] "r"(weir_row), "m"(weir_row),                            \
+			     : : [weir] "n"((level) | 256), [weir_row] "S"(weir_row), "m"(weir_row),                            \
 			     [p1] "n"(0 each(WEIR_TP_PACK_1, __VA_ARGS__)), [p2] "n"(0 each(WEIR_TP_PACK_2, __VA_ARGS__)),      \
 			     [p3] "n"(0 each(WEIR_TP_PACK_3, __VA_ARGS__)), [p4] "n"(0 each(WEIR_TP_PACK_4, __VA_ARGS__)),      \
 			     [p5] "n"(0 each(WEIR_TP_PACK_5, __VA_ARGS__)), [p6] "n"(0 each(WEIR_TP_PACK_6, __VA_ARGS__)),      \

@@ -4,11 +4,12 @@
 //! tracepoint's note, and a string is not. Where its address (and a sequence's count) is a whole register at the probe, or a word that
 //! the place hands over, that slot of the context leads to it. Of anything else nothing is declared, and the memory is read safely.
 
-use weir_ebpf::kfunc::{DECLARED_MAX, Declared};
+use weir_ebpf::kfunc::{self, DECLARED_MAX, Declared, row_word};
 use weir_ebpf::pt_regs;
 use weir_event::recorded;
 use weir_event::schema::{Field, Type};
 use weir_ir::isa::native::REGISTER_SLOTS;
+use weir_ir::limits;
 use weir_ir::{Builtin, EventId, Function, Module, Op, Value};
 
 /// All of it.
@@ -19,6 +20,7 @@ pub(crate) fn of_function(module: &Module, function: &Function) -> Vec<Declared>
             of_record(module, function, *event, args).into_iter().flatten().collect()
         }
         Op::TextBegins { slot, .. } => vec![Declared::Text { slot: *slot }],
+        Op::Builtin(Builtin::Slot(slot)) if row_word(*slot).is_some() => vec![Declared::Word { slot: *slot }],
         _ => Vec::new(),
     });
     declared.collect()
@@ -75,11 +77,14 @@ fn of_field(function: &Function, field: &Field, args: &[Value]) -> Option<Declar
 fn slot_of(function: &Function, value: Value) -> Option<u8> {
     match defined(function, value)? {
         Op::Builtin(Builtin::Register(number)) => Some(REGISTER_SLOTS[usize::from(*number)]),
-        Op::Builtin(Builtin::Slot(slot)) => Some(*slot).filter(|slot| u32::from(*slot) < pt_regs::SLOTS),
+        Op::Builtin(Builtin::Slot(slot)) => {
+            Some(*slot).filter(|slot| u32::from(*slot) < pt_regs::SLOTS || row_word(*slot).is_some())
+        }
         _ => None,
     }
 }
 
+const _: () = assert!(kfunc::ROW_WORDS == limits::ROW_WORDS && kfunc::ROW_WORDS_MAX == limits::ROW_WORDS_MAX);
 const _: () = {
     let mut number = 0;
     while number < REGISTER_SLOTS.len() {

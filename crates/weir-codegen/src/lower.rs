@@ -301,6 +301,7 @@ impl<'a> Lower<'a> {
                 let from = Place::Reg(self.context(), offset);
                 self.insts.push(Inst::Load { dst: result, from });
             }
+            Builtin::Slot(n) if kfunc::row_word(n).is_some() => self.row_word(n, result),
             Builtin::Slot(n) => {
                 let from = Place::Reg(self.context(), 8 * i32::from(n));
                 self.insts.push(Inst::Load { dst: result, from });

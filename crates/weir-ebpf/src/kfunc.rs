@@ -6,7 +6,9 @@
 
 mod declared;
 
-pub use declared::{CUT, DECLARED_MAX, Declared, DeclaredCopy, NULL_TEXT};
+pub use declared::{
+    CUT, DECLARED_MAX, Declared, DeclaredCopy, NULL_TEXT, ROW_SLOT, ROW_WORDS, ROW_WORDS_MAX, row_word,
+};
 
 use crate::helper::Access;
 

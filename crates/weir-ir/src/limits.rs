@@ -28,6 +28,10 @@ pub const ARGUMENTS: u8 = 6;
 pub const FLOATS: u8 = 8;
 /// Slots of an event that a filter reads: as many words as the registers of a probe (pt_regs), whose place they take.
 pub const SLOTS: u8 = 21;
+/// What the first word of a row is as a slot: a place that has more arguments than registers passes the address of such a row.
+pub const ROW_WORDS: u8 = 128;
+/// Most words of a row.
+pub const ROW_WORDS_MAX: u8 = 64;
 /// Bytes that a text is asked to begin with, the NUL at its end included: what one call of `weir_text_begins` takes.
 pub const TEXT_BYTES_MAX: usize = 24;
 /// States of an automaton that have a row.
@@ -44,3 +48,8 @@ const _: () = assert!(STRING_BYTES_MAX <= TYPE_BYTES_MAX);
 const _: () = assert!(8 * LHIST_BUCKETS_MAX <= TYPE_BYTES_MAX);
 const _: () = assert!(8 * weir_event::SERIES_WORDS * INTERVALS_MAX <= TYPE_BYTES_MAX);
 const _: () = assert!(STRING_BYTES_MAX.is_multiple_of(8) && TYPE_BYTES_MAX.is_multiple_of(8));
+
+/// Whether a slot is a word of a row.
+pub fn is_row_word(slot: u8) -> bool {
+    (ROW_WORDS..ROW_WORDS + ROW_WORDS_MAX).contains(&slot)
+}

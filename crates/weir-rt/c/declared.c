@@ -10,7 +10,8 @@
  */
 #include "weir.h"
 
-enum { TEXT, BYTES, ELEMENTS }; /* Kinds of `which`. */
+enum { TEXT, BYTES, ELEMENTS, WORD }; /* Kinds of `which`. */
+enum { ROW_SLOT = 13, ROW_WORDS = 128 }; /* Slots from the latter on are words at the address that the former has. */
 enum { PAGE = 4096 };
 #define CUT (1ul << 32)
 /* "(null)", and how many bytes that are with its NUL. */
@@ -63,9 +64,18 @@ static void put_zeros(u8 *to, u64 bytes)
         put_byte(to + at, 0);
 }
 
+static u64 held(const u64_word *context, u8 slot)
+{
+    return slot < ROW_WORDS ? context[slot] : word_at(context[ROW_SLOT] + 8 * (u64)(slot - ROW_WORDS));
+}
+
 u64 weir_declared_copy(u8 *to, u64 size, const u64_word *context, u64 which)
 {
-    u64 from = context[(u8)which], kind = (u8)(which >> 8);
+    u64 from = held(context, (u8)which), kind = (u8)(which >> 8);
+    if (kind == WORD) {
+        put_word(to, from);
+        return 8;
+    }
     if (kind == TEXT && from)
         return copy_text(to, size, from);
     if (kind == TEXT) {
@@ -80,7 +90,7 @@ u64 weir_declared_copy(u8 *to, u64 size, const u64_word *context, u64 which)
         put_zeros(to, size);
     if (kind == BYTES || !from)
         return 0;
-    u64 shift = (u8)(which >> 24), count = context[(u8)(which >> 16)], most = size >> shift;
+    u64 shift = (u8)(which >> 24), count = held(context, (u8)(which >> 16)), most = size >> shift;
     u64 bytes = (count < most ? count : most) << shift;
     copy_bytes(to, bytes, from);
     return bytes | (count > most ? CUT : 0);

@@ -1,6 +1,6 @@
 //! Every bound of the verifier.
 
-use weir_ebpf::kfunc::{DECLARED_MAX, Declared};
+use weir_ebpf::kfunc::{DECLARED_MAX, Declared, row_word};
 
 /// Bounds of one verification. The defaults are the kernel's where it has the same bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +23,10 @@ pub struct Limits {
     /// Bit n: slot n of a probe's context holds 0 or the address of a text, which whoever hands the context over vouches for: it
     /// may be read from there on up to a NUL, as long as the program runs. `weir_text_begins` is for such slots alone.
     pub text_slots: u32,
+    /// Bit n: the same of word n of a row, and how many words that has: of those `weir_declared_copy` copies alone.
+    pub text_words: u64,
+    /// As above.
+    pub row_words: u8,
     /// What else slots of a probe's context lead to, vouched for in the same way. `weir_declared_copy` is for this, and for texts.
     pub declared: [Option<Declared>; DECLARED_MAX],
 }
@@ -32,7 +36,14 @@ impl Limits {
     pub fn with_declared(mut self, declared: &[Declared]) -> Limits {
         for &declared in declared {
             match declared {
-                Declared::Text { .. } => self.text_slots |= declared.slots(),
+                Declared::Text { slot } => match row_word(slot) {
+                    None => self.text_slots |= declared.slots(),
+                    Some(word) => self.text_words |= 1u64.checked_shl(word.into()).unwrap_or(0),
+                },
+                Declared::Word { slot } => {
+                    let words = row_word(slot).map_or(0, |word| word.saturating_add(1));
+                    self.row_words = self.row_words.max(words);
+                }
                 _ if self.declared.contains(&Some(declared)) => {}
                 _ => {
                     if let Some(place) = self.declared.iter_mut().find(|place| place.is_none()) {
@@ -46,7 +57,11 @@ impl Limits {
 
     pub(crate) fn declares(&self, declared: Declared) -> bool {
         match declared {
-            Declared::Text { .. } => self.text_slots & declared.slots() != 0,
+            Declared::Text { slot } => match row_word(slot) {
+                None => self.text_slots & declared.slots() != 0,
+                Some(word) => self.text_words.checked_shr(word.into()).unwrap_or(0) & 1 != 0,
+            },
+            Declared::Word { slot } => row_word(slot).is_some_and(|word| word < self.row_words),
             _ => self.declared.contains(&Some(declared)),
         }
     }
@@ -63,6 +78,8 @@ impl Default for Limits {
             allow_changes: false,
             allow_unwritten_stack: true,
             text_slots: 0,
+            text_words: 0,
+            row_words: 0,
             declared: [None; DECLARED_MAX],
         }
     }

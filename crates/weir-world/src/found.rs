@@ -1,9 +1,11 @@
 //! What files say of probes, in the compiler's words.
 
 use weir_event::schema;
+use weir_ir::limits;
 use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundPrototype, FoundStatic, StaticKind, Step};
+use weir_probe::window::ROW_REGISTER;
 use weir_symbols::prototypes::{Counted, Kind, Parameter, Passed, Prototype};
-use weir_symbols::usdt::{Argument, Displacement, Operand};
+use weir_symbols::usdt::{Argument, Displacement, Memory, Operand};
 use weir_symbols::{Binary, StaticProbe};
 
 use crate::shown;
@@ -40,7 +42,16 @@ fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
                 // The file moves as a whole: what is so far from the probe now is as far from it in the process.
                 Displacement::Linked(at) => (at.0.wrapping_sub(probe.address.0) as i64, true),
             };
-            Ok(ArgumentPlace::Memory { base: memory.base, index: memory.index, displacement, relative })
+            match (&probe.schema, row_slot(memory)) {
+                // What a tracepoint's own note says is there.
+                (Some(_), Some(slot)) => Ok(ArgumentPlace::Slot(slot)),
+                _ => Ok(ArgumentPlace::Memory {
+                    base: memory.base,
+                    index: memory.index,
+                    displacement,
+                    relative,
+                }),
+            }
         }
         Err(reason) => Err(reason.to_string()),
     };
@@ -53,6 +64,17 @@ fn found_argument(probe: &StaticProbe, argument: &Argument) -> FoundArgument {
         place,
         steps: Vec::new(),
     }
+}
+
+/// The slot that a word of the row is whose address is in its register.
+fn row_slot(memory: &Memory) -> Option<u8> {
+    let Memory { base: Some(ROW_REGISTER), index: None, displacement: Displacement::Bytes(at) } = *memory
+    else {
+        return None;
+    };
+    let word =
+        u8::try_from(at / 8).ok().filter(|word| at % 8 == 0 && at >= 0 && *word < limits::ROW_WORDS_MAX)?;
+    Some(limits::ROW_WORDS + word)
 }
 
 /// What the probe's own notes say of its arguments. A field takes one, a sequence two.

@@ -164,6 +164,23 @@ impl Lower<'_> {
         self.advance(cursor, bytes);
     }
 
+    /// A word of a row, which the traced program declares; the kernel reads it as it does all memory.
+    pub(super) fn row_word(&mut self, slot: u8, result: Reg) {
+        let object = self.object(8);
+        let word = Place::Object(object, 0);
+        if let (true, Some(index)) = (self.maps.is_for_kernel, kfunc::row_word(slot)) {
+            let row = self.fresh();
+            let held = Place::Reg(self.context(), 8 * i32::from(kfunc::ROW_SLOT));
+            self.insts.push(Inst::Load { dst: row, from: held });
+            self.alu(alu::ADD, row, Src::Imm(8 * i32::from(index)));
+            self.call(self.reads(), &[Arg::Place(word), Arg::Imm(8), Arg::Reg(row)]);
+        } else {
+            self.copy_declared(Declared::Word { slot }, 8, word);
+        }
+        self.insts.push(Inst::Load { dst: result, from: word });
+        self.touch(object);
+    }
+
     /// The answer of the copy.
     fn copy_declared(&mut self, declared: Declared, size: u32, to: Place) -> Reg {
         let context = self.context();

@@ -9,8 +9,14 @@
 //! | 0 | a text | slot of the address | kind | 0 | 0 | 0 |
 //! | 1 | bytes | slot of the address | kind | 0 | 0 | how many |
 //! | 2 | elements | slot of the address | kind | slot of the count | log2 of an element's bytes | 0 |
+//! | 3 | a word of a row | slot | kind | 0 | 0 | 0 |
+//!
+//! Slots from [`ROW_WORDS`] on are no words of the context, but those of a row of words whose address slot [`ROW_SLOT`] has: what a
+//! tracepoint passes that has more arguments than there are registers. Kind 3 is such a word itself, not what it leads to.
 
 use std::fmt;
+
+use crate::pt_regs;
 
 /// In the answer of a copy: there was more than it had room for.
 pub const CUT: u64 = 1 << 32;
@@ -24,6 +30,23 @@ pub const DECLARED_MAX: usize = 32;
 const BYTES_MAX: u32 = 1 << 16;
 const _: () = assert!(NULL_TEXT.len() < TEXT_ROOM_MIN as usize);
 
+/// The slot with the address of a row: that of rsi.
+pub const ROW_SLOT: u8 = (pt_regs::REGISTERS[6] / 8) as u8;
+/// What the first word of a row has as a slot. There are up to 64.
+pub const ROW_WORDS: u8 = 128;
+/// Most words of a row.
+pub const ROW_WORDS_MAX: u8 = 64;
+
+/// The word of a row that a slot is, by its index; none of a word of the context.
+pub fn row_word(slot: u8) -> Option<u8> {
+    slot.checked_sub(ROW_WORDS)
+}
+
+/// The word of the context that is read for a slot.
+fn context_slot(slot: u8) -> u8 {
+    if row_word(slot).is_some() { ROW_SLOT } else { slot }
+}
+
 /// What slots of a context lead to. Addresses may be 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Declared {
@@ -33,6 +56,8 @@ pub enum Declared {
     Bytes { slot: u8, bytes: u32 },
     /// As many elements of `1 << shift` bytes as another slot says.
     Elements { slot: u8, count_slot: u8, shift: u8 },
+    /// A word of a row, all of it.
+    Word { slot: u8 },
 }
 
 /// What a call asks.
@@ -47,13 +72,16 @@ impl Declared {
     /// The slot with the address.
     pub fn slot(self) -> u8 {
         match self {
-            Declared::Text { slot } | Declared::Bytes { slot, .. } | Declared::Elements { slot, .. } => slot,
+            Declared::Text { slot }
+            | Declared::Bytes { slot, .. }
+            | Declared::Elements { slot, .. }
+            | Declared::Word { slot } => slot,
         }
     }
 
-    /// Bit n: slot n is read.
+    /// Bit n: slot n of the context is read.
     pub fn slots(self) -> u32 {
-        let bit = |slot: u8| 1u32.checked_shl(slot.into()).unwrap_or(0);
+        let bit = |slot: u8| 1u32.checked_shl(context_slot(slot).into()).unwrap_or(0);
         match self {
             Declared::Elements { slot, count_slot, .. } => bit(slot) | bit(count_slot),
             other => bit(other.slot()),
@@ -64,6 +92,7 @@ impl Declared {
     pub fn which(self) -> u64 {
         match self {
             Declared::Text { slot } => slot.into(),
+            Declared::Word { slot } => 3 << 8 | u64::from(slot),
             Declared::Bytes { slot, bytes } => u64::from(bytes) << 32 | 1 << 8 | u64::from(slot),
             Declared::Elements { slot, count_slot, shift } => {
                 u64::from_le_bytes([slot, 2, count_slot, shift, 0, 0, 0, 0])
@@ -77,6 +106,7 @@ impl Declared {
             0 => Declared::Text { slot },
             1 => Declared::Bytes { slot, bytes: (which >> 32) as u32 },
             2 => Declared::Elements { slot, count_slot, shift },
+            3 if (ROW_WORDS..ROW_WORDS + ROW_WORDS_MAX).contains(&slot) => Declared::Word { slot },
             _ => return None,
         };
         (declared.which() == which).then_some(declared)
@@ -87,6 +117,7 @@ impl fmt::Display for Declared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Declared::Text { slot } => write!(f, "a text in slot {slot}"),
+            Declared::Word { slot } => write!(f, "slot {slot}"),
             Declared::Bytes { slot, bytes } => write!(f, "{bytes} bytes in slot {slot}"),
             Declared::Elements { slot, count_slot, shift } => {
                 write!(
@@ -106,6 +137,7 @@ impl DeclaredCopy {
         let is_one = match declared {
             Declared::Text { .. } => size >= TEXT_ROOM_MIN,
             Declared::Bytes { bytes, .. } => size == bytes && size > 0,
+            Declared::Word { .. } => size == 8,
             Declared::Elements { shift, .. } => shift <= 3 && size > 0,
         };
         (is_one && size <= BYTES_MAX).then_some(DeclaredCopy { declared, size })
@@ -120,7 +152,7 @@ impl DeclaredCopy {
     pub fn written(&self) -> (u32, u32) {
         let least = match self.declared {
             Declared::Text { .. } => 1,
-            Declared::Bytes { .. } => self.size,
+            Declared::Bytes { .. } | Declared::Word { .. } => self.size,
             Declared::Elements { .. } => 0,
         };
         (least, self.size)
@@ -129,8 +161,16 @@ impl DeclaredCopy {
     /// The bytes that are copied, and the answer. `slot` gives what a slot holds; `byte_at` a byte of the process's memory,
     /// and is asked for none that is not declared.
     pub fn copied(&self, slot: impl Fn(u8) -> u64, mut byte_at: impl FnMut(u64) -> u8) -> (Vec<u8>, u64) {
-        let address = slot(self.declared.slot());
+        let mut held = |number: u8| match row_word(number) {
+            None => slot(number),
+            Some(index) => {
+                let at = slot(ROW_SLOT).wrapping_add(8 * u64::from(index));
+                u64::from_le_bytes(std::array::from_fn(|byte| byte_at(at.wrapping_add(byte as u64))))
+            }
+        };
+        let address = held(self.declared.slot());
         let (bytes, cut) = match self.declared {
+            Declared::Word { .. } => return (address.to_le_bytes().to_vec(), 8),
             Declared::Text { .. } if address == 0 => return ([NULL_TEXT.as_bytes(), b"\0"].concat(), 7),
             Declared::Bytes { bytes, .. } if address == 0 => return (vec![0; bytes as usize], 0),
             Declared::Elements { .. } if address == 0 => return (Vec::new(), 0),
@@ -146,7 +186,7 @@ impl DeclaredCopy {
             }
             Declared::Bytes { bytes, .. } => (u64::from(bytes), false),
             Declared::Elements { count_slot, shift, .. } => {
-                let (count, most) = (slot(count_slot), u64::from(self.size >> shift));
+                let (count, most) = (held(count_slot), u64::from(self.size >> shift));
                 (count.min(most) << shift, count > most)
             }
         };
@@ -179,6 +219,31 @@ mod tests {
             }
         }
         assert_eq!(KINDS.map(Declared::slots), [1 << 3, 1 << 20, 1 << 9 | 1 << 4]);
+    }
+
+    #[test]
+    fn slots_of_a_row_are_words_at_the_address_in_its_slot() {
+        let row = |slot: u8| if slot == ROW_SLOT { 16 } else { unreachable!("slot {slot}") };
+        // Word 0 is the address of "ab", word 1 a count, word 2 the address of two elements.
+        let memory: Vec<u8> = [[0; 16], *b"`\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0", *b"p\0\0\0\0\0\0\0________"]
+            .concat()
+            .into_iter()
+            .chain([0; 48])
+            .chain(*b"ab\0_____________\x01\x02\x03\x04")
+            .collect();
+        let copied = |declared: Declared, size| {
+            assert_eq!(declared.slots(), 1 << ROW_SLOT);
+            let copy = DeclaredCopy::new(declared, size).unwrap();
+            assert_eq!(DeclaredCopy::of(size.into(), declared.which()), Some(copy));
+            copy.copied(row, |at| memory[at as usize])
+        };
+        assert_eq!(copied(Declared::Word { slot: ROW_WORDS + 1 }, 8), (vec![3, 0, 0, 0, 0, 0, 0, 0], 8));
+        assert_eq!(copied(Declared::Text { slot: ROW_WORDS }, 8), (b"ab\0".to_vec(), 3));
+        let elements = Declared::Elements { slot: ROW_WORDS + 2, count_slot: ROW_WORDS + 1, shift: 0 };
+        assert_eq!(copied(elements, 8), (vec![1, 2, 3], 3));
+        for which in [3 << 8 | 5, 3 << 8 | u64::from(ROW_WORDS + ROW_WORDS_MAX)] {
+            assert_eq!(DeclaredCopy::of(8, which), None);
+        }
     }
 
     #[test]

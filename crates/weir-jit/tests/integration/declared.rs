@@ -7,7 +7,7 @@ use crate::pages;
 use engines::{abis, compiled};
 use pages::{PAGE, Pages};
 use weir_ebpf::insn::{LD_IMM64, alu, class, jmp, mode, pseudo, size, source};
-use weir_ebpf::kfunc::{self, CUT, Declared, DeclaredCopy};
+use weir_ebpf::kfunc::{self, CUT, Declared, DeclaredCopy, ROW_SLOT, ROW_WORDS, ROW_WORDS_MAX};
 use weir_ebpf::{Insn, MapKind, MapSpec};
 use weir_interp::threaded::Threaded;
 use weir_jit::{Flags, Passes};
@@ -18,6 +18,9 @@ use weir_verifier::{Limits, VerifiedProgram, verify};
 
 const SLOT: u8 = 7;
 const COUNT_SLOT: u8 = 20;
+/// The same two as words of a row.
+const WORD: u8 = ROW_WORDS + 5;
+const COUNT_WORD: u8 = ROW_WORDS + ROW_WORDS_MAX - 1;
 /// What the room lies in, before and behind it.
 const GUARD: usize = 16;
 const GUARD_BYTE: u8 = 0xa5;
@@ -89,12 +92,25 @@ impl Engines {
 
     /// Of memory at `address`, whose bytes these are; `count` is what the slot of a count says.
     fn check(&self, address: u64, memory: &[u8], count: u64, is_slow_too: bool) {
-        let byte_at = |at: u64| memory[(at - address) as usize];
-        let slot = |slot| if slot == SLOT { address } else { count };
+        let mut row = [0x5555_5555_5555_5555u64; ROW_WORDS_MAX as usize];
+        row[usize::from(WORD - ROW_WORDS)] = address;
+        row[usize::from(COUNT_WORD - ROW_WORDS)] = count;
+        let row_at = std::hint::black_box(&row).as_ptr() as u64;
+        let byte_at =
+            |at: u64| match at.checked_sub(row_at).filter(|within| *within < size_of_val(&row) as u64) {
+                Some(within) => row[within as usize / 8].to_le_bytes()[within as usize % 8],
+                None => memory[(at - address) as usize],
+            };
+        let slot = |slot| match slot {
+            ROW_SLOT => row_at,
+            SLOT => address,
+            _ => count,
+        };
         let (bytes, answer) = self.copy.copied(slot, byte_at);
         let mut frame = Frame::default();
         frame.regs[usize::from(SLOT)] = address;
         frame.regs[usize::from(COUNT_SLOT)] = count;
+        frame.regs[usize::from(ROW_SLOT)] = row_at;
         let room = GUARD..GUARD + self.copy.size as usize;
         let guards = vec![GUARD_BYTE; self.copy.size as usize + 2 * GUARD];
         let ran = |engine: &str, run: &dyn Fn() -> u64| {
@@ -198,6 +214,50 @@ fn bytes_are_copied_wherever_they_are() {
         }
         engine.check(0, &[], 0, true);
     }
+}
+
+#[test]
+fn words_of_a_row_are_copied_and_lead_to_what_slots_lead_to() {
+    let pages = Pages::new();
+    let word = Engines::new(Declared::Word { slot: WORD }, 8);
+    let engines = [
+        (Engines::new(Declared::Text { slot: WORD }, 64), true),
+        (Engines::new(Declared::Bytes { slot: WORD, bytes: 20 }, 20), false),
+        (Engines::new(Declared::Elements { slot: WORD, count_slot: COUNT_WORD, shift: 1 }, 24), false),
+        (Engines::new(Declared::Elements { slot: WORD, count_slot: COUNT_SLOT, shift: 0 }, 9), false),
+    ];
+    for length in [24usize, 25, 40, 63, 64, 90] {
+        let text = letters(length);
+        let with_nul = [&text[..], b"\0"].concat();
+        for at in places(length + 1) {
+            let address = pages.put(at, &text);
+            for (engine, is_text) in &engines {
+                let memory = if *is_text { &with_nul } else { &text };
+                [0, 1, 9, 12, 13].iter().for_each(|count| engine.check(address, memory, *count, at % 3 == 0));
+            }
+            word.check(address, &[], 0, true);
+            pages.clear();
+        }
+    }
+    for (engine, _) in &engines {
+        engine.check(0, &[], 3, true);
+    }
+}
+
+#[test]
+fn a_word_that_is_not_declared_is_refused() {
+    let refused = |copied: Declared, limits: Limits| {
+        let size = if let Declared::Word { .. } = copied { 8 } else { 64 };
+        let source = engines::program(program(&DeclaredCopy::new(copied, size).unwrap()));
+        verify(&source, &maps(size), &limits).is_err()
+    };
+    let text = Declared::Text { slot: WORD };
+    assert!(refused(Declared::Word { slot: WORD }, limits(Declared::Word { slot: WORD - 1 })));
+    assert!(!refused(Declared::Word { slot: WORD }, limits(Declared::Word { slot: WORD + 1 })));
+    assert!(refused(Declared::Word { slot: WORD }, limits(text)));
+    assert!(refused(text, limits(Declared::Word { slot: WORD })));
+    assert!(refused(text, limits(Declared::Text { slot: ROW_SLOT })));
+    assert!(refused(Declared::Text { slot: ROW_SLOT }, limits(text)));
 }
 
 #[test]

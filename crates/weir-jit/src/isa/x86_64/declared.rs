@@ -23,10 +23,12 @@
 //!     add  eax, 1
 //! ```
 //!
+//! Where a slot is a word of a row, the row's address is loaded first, and its word from there.
+//!
 //! Bytes and elements are copied as records are, elements in a loop. Everything else (an address of 0, longer texts, more elements
 //! than there is room for) is the runtime's, which begins anew.
 
-use weir_ebpf::kfunc::{Declared, DeclaredCopy};
+use weir_ebpf::kfunc::{Declared, DeclaredCopy, ROW_SLOT, row_word};
 use weir_rt::executable::{RuntimeFunction, Symbol};
 
 use crate::front::lir::{At, Base};
@@ -45,9 +47,14 @@ impl Emitter<'_> {
     pub(crate) fn declared(&mut self, copy: &DeclaredCopy) {
         let [call, done] = std::array::from_fn(|_| self.asm.label());
         match copy.declared {
+            Declared::Word { slot } => {
+                self.load_slot(Reg::Rdx, slot);
+                self.asm.op(encode::Op::Store, Width::W64, Reg::Rdx, Mem::base(phys(1), 0));
+                self.asm.mov_value(Reg::Rax, 8);
+                return;
+            }
             Declared::Text { slot } => {
-                let text = self.slot(slot);
-                self.asm.op(encode::Op::Load, Width::W64, Reg::Rsi, text);
+                self.load_slot(Reg::Rsi, slot);
                 self.asm.op(encode::Op::Lea, Width::W32, Reg::Rax, Mem::base(Reg::Rsi, -1));
                 self.asm.op_imm(encode::Op::AndImm, Width::W32, Reg::Rax, PAGE_BYTES - 1);
                 self.asm.op_imm(encode::Op::CmpImm, Width::W32, Reg::Rax, PAGE_BYTES - 1 - WORD_BYTES);
@@ -72,8 +79,7 @@ impl Emitter<'_> {
                 self.asm.mov_value(Reg::Rax, bytes.into());
             }
             Declared::Elements { slot, count_slot, shift } => {
-                let count = self.slot(count_slot);
-                self.asm.op(encode::Op::Load, Width::W64, SIZE, count);
+                self.load_slot(SIZE, count_slot);
                 self.source(slot);
                 self.asm.jump_if(Cond::Equal, call);
                 self.asm.op_imm(encode::Op::CmpImm, Width::W64, SIZE, (copy.size >> shift) as i32);
@@ -101,9 +107,16 @@ impl Emitter<'_> {
 
     /// Loads the address of what is copied, and compares it with 0.
     fn source(&mut self, slot: u8) {
-        let slot = self.slot(slot);
-        self.asm.op(encode::Op::Load, Width::W64, SOURCE, slot);
+        self.load_slot(SOURCE, slot);
         self.asm.op(encode::Op::Test, Width::W64, SOURCE, SOURCE);
+    }
+
+    fn load_slot(&mut self, to: Reg, slot: u8) {
+        let held = self.slot(if row_word(slot).is_some() { ROW_SLOT } else { slot });
+        self.asm.op(encode::Op::Load, Width::W64, to, held);
+        if let Some(word) = row_word(slot) {
+            self.asm.op(encode::Op::Load, Width::W64, to, Mem::base(to, 8 * i32::from(word)));
+        }
     }
 
     fn slot(&self, slot: u8) -> Mem {

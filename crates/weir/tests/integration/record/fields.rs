@@ -198,6 +198,10 @@ fn what_a_tracepoint_declares_is_recorded_without_a_system_call() {
                 WEIR_TRACEPOINT(rec, constants, (string, a, text), (array(unsigned char, 8), b, bytes),
                                 (sequence(unsigned char), c, bytes, argc + 2), (text, d, text, 3), (string, e, "short"),
                                 (structure(point_members), f, &point));
+                WEIR_TRACEPOINT(row, constants, (string, a, text), (array(unsigned char, 8), b, bytes),
+                                (sequence(unsigned char), c, bytes, argc + 2), (text, d, text, 3), (string, e, "short"),
+                                (structure(point_members), f, &point), (int, g, n), (long, h, -n), (int, i, n), (int, j, n),
+                                (double, k, 0.5), (int, l, n));
                 take(text);
             }
             return 0;
@@ -223,8 +227,16 @@ fn what_a_tracepoint_declares_is_recorded_without_a_system_call() {
     let output = weir(&[&["record", "-e", "rec:*", "-e", &take][..], &to_folder].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let parameter = "uprobe:take { text = \"\" }".to_owned();
-    let both = [constants, parameter].into_iter().cycle().take(6).collect::<Vec<_>>();
+    let both = [constants.clone(), parameter].into_iter().cycle().take(6).collect::<Vec<_>>();
     assert_eq!(read_by_weir(&folder).events, both);
+    fs::remove_dir_all(&folder).unwrap();
+    // So is what is passed in a row of words.
+    let output = weir(&[&["record", "-e", "row:*"][..], &to_folder].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let same = constants.strip_prefix("rec:constants").unwrap().strip_suffix(" }").unwrap();
+    let row =
+        |n: i32| format!("row:constants{same}, g = {n}, h = {}, i = {n}, j = {n}, k = 0.5, l = {n} }}", -n);
+    assert_eq!(read_by_weir(&folder).events, [row(0), row(1), row(2)]);
     fs::remove_dir_all(&folder).unwrap();
 }
 
