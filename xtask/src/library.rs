@@ -1,4 +1,4 @@
-//! library: installs libweir_bpf, its header and its pkg-config files, and the header of tracepoints, below a prefix.
+//! library: installs libweir_bpf, its header and its pkg-config files, the headers of tracepoints, and what makes events of logging, below a prefix.
 //!
 //! The shared library stands under its full version, with the links that the loader (libweir_bpf.so.0) and the linker
 //! (libweir_bpf.so) look for. weir-bpf.pc names it, weir-bpf-static.pc the archive. Neither library has debug
@@ -14,7 +14,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::workspace;
+use crate::{logging, workspace};
 
 /// The version of the workspace, which is the library's.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -43,11 +43,11 @@ pub(crate) fn install(options: &Options) -> Result<()> {
     // What pkg-config prints has to hold in every folder.
     let prefix = path::absolute(&options.prefix)?;
     install_from(&built, &prefix, &prefix)?;
-    let files = PKG_CONFIG_FILES.join(" and ");
-    println!(
-        "installed libweir_bpf.so.{VERSION}, libweir_bpf.a, weir/bpf.h, weir/tracepoint.h, weir/log.h, weir/lttng-compat.h, {files} below {}",
-        prefix.display()
-    );
+    let mut files =
+        vec!["libweir_bpf.a", "weir/bpf.h", "weir/tracepoint.h", "weir/log.h", "weir/lttng-compat.h"];
+    files.extend(PKG_CONFIG_FILES);
+    files.extend(logging::install(&prefix)?);
+    println!("installed libweir_bpf.so.{VERSION}, {} below {}", files.join(", "), prefix.display());
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod dist;
 mod fuzz;
 mod kernels;
 mod library;
+mod logging;
 mod lttng;
 mod packages;
 mod process;

@@ -109,7 +109,9 @@ impl Parser<'_> {
                 span,
                 "not supported by weir yet: contexts of applications (`$app`)",
             )
-            .with_hint("contexts of the process are `$ctx.vpid` and so on"));
+            .with_hint(
+                "weir calls no context provider of a program; contexts of the process are `$ctx.vpid` and so on",
+            ));
         }
         let dot = self.lexer.next()?;
         let name = self.lexer.next()?;

@@ -34,7 +34,7 @@ use weir_symbols::{Binary, Error, FileIdentity, Function, LinkAddr, StaticProbe,
 use crate::found::{found_prototype, found_static};
 use crate::kernel::KernelTypes;
 pub use crate::later::Later;
-pub use crate::loaded::{loads_lttng, lttng_libraries, mapped_lttng_library};
+pub use crate::loaded::{is_instrumented, lttng_libraries, mapped_lttng_library};
 use crate::lttng::InFile;
 pub use crate::lttng::LttngProbe;
 

@@ -1,6 +1,7 @@
-//! Which processes load LTTng-UST, and by which file that is seen.
+//! Which processes are instrumented: they load LTTng-UST or weir's library of logging; and by which file that is seen.
 //!
-//! In: the folders of libraries, what a process maps. Out: files, and whether one of them is mapped. Programs of 2.13 and newer have that library, and no others.
+//! In: the folders of libraries, what a process maps. Out: files, and whether one of them is mapped. Programs with LTTng-UST 2.13 and newer have its library, and no others;
+//! those whose records of loggers are events have weir's (docs/logging.md), which they load while they run.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,6 +13,9 @@ use weir_symbols::resolve::{Places, library_folders};
 
 /// Without the number of its interface. Of the libraries of LTTng-UST one of the last that the dynamic linker opens, when it has mapped most others.
 const LIBRARY: &str = "liblttng-ust-common.so";
+
+/// Records of Python's and Java's loggers as events.
+const LOGGING: &str = "libweir-logging.so";
 
 /// The files of that library on this machine, each once.
 pub fn lttng_libraries(places: &Places) -> Vec<PathBuf> {
@@ -31,14 +35,20 @@ pub fn lttng_libraries(places: &Places) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Whether a process has loaded LTTng-UST.
-pub fn loads_lttng(pid: i32) -> bool {
-    mapped_lttng_library(pid).is_some()
+/// Whether a process has loaded LTTng-UST or weir's library of logging.
+pub fn is_instrumented(pid: i32) -> bool {
+    mapped(pid, &[LIBRARY, LOGGING]).is_some()
 }
 
-/// That library as a process maps it: which file, and its path from here.
+/// LTTng-UST's library as a process maps it: which file, and its path from here.
 pub fn mapped_lttng_library(pid: i32) -> Option<(FileIdentity, PathBuf)> {
-    let is_it = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with(LIBRARY));
+    mapped(pid, &[LIBRARY])
+}
+
+/// The first file that a process maps whose name begins with one of these.
+fn mapped(pid: i32, libraries: &[&str]) -> Option<(FileIdentity, PathBuf)> {
+    let begins = |name: &str| libraries.iter().any(|library| name.starts_with(library));
+    let is_it = |path: &str| path.rsplit('/').next().is_some_and(begins);
     let mappings = target::read_mappings(pid).ok()?;
     let mapping = mappings.into_iter().find(|mapping| is_it(&mapping.path))?;
     let inside = mapping.path.trim_start_matches('/');

@@ -26,7 +26,7 @@ impl Shared {
     pub(super) fn is_to_be_held(&self, id: ProcessId) -> bool {
         let Some(of) = self.given.options.of_program.as_ref() else { return false };
         let age = started(id).map_or(Duration::ZERO, |started| since_boot().saturating_sub(started));
-        !weir_world::loads_lttng(id.pid)
+        !weir_world::is_instrumented(id.pid)
             || of.are_held && age < SETTLED_AFTER && self.subjects.processes.has_executed(id.pid)
     }
 }

@@ -271,13 +271,15 @@ pub(super) fn add_context(client: &Client, args: &AddContext) -> Result<ExitCode
 fn context(name: &str) -> Result<Context, End> {
     // Of what LTTng has of programs' events.
     let others = ["pthread_id", "vgid", "veuid", "vsuid", "vegid", "vsgid"];
-    let is_other = others.contains(&name)
-        || name.ends_with("_ns")
-        || name.starts_with("perf:")
-        || name.starts_with("$app.");
+    let is_other = others.contains(&name) || name.ends_with("_ns") || name.starts_with("perf:");
     let there = || Context::all().map(Context::name).collect::<Vec<_>>().join(", ");
     match name.parse::<Context>().ok().filter(|context| context.name() == name) {
         Some(context) => Ok(context),
+        None if name.starts_with("$app.") => {
+            let text =
+                format!("context {name}: weir calls no context provider of a program; it has {}", there());
+            Err(End::error(text, code::CONTEXT))
+        }
         None if is_other => {
             let text = format!("context {name}: weir has it not; it has {}", there());
             Err(End::error(text, code::CONTEXT))
@@ -426,6 +428,6 @@ mod tests {
         check("weather", "Unknown context type weather");
         check("perf:thread:cycles", "weir has it not");
         check("net_ns", "weir has it not");
-        check("$app.a:b", "weir has it not");
+        check("$app.a:b", "weir calls no context provider");
     }
 }

@@ -41,9 +41,9 @@ pub(super) fn check_domain(of: &Domain) -> Result<(), End> {
             "--kernel",
             "weir records events of programs; weir trace 'tracepoint:…', 'kprobe:…' and so on traces those of the kernel",
         ),
-        Domain { jul: true, .. } => refused("--jul", NO_AGENTS),
-        Domain { log4j: true, .. } => refused("--log4j", NO_AGENTS),
-        Domain { python: true, .. } => refused("--python", NO_AGENTS),
+        Domain { jul: true, .. } => refused("--jul", &loggers("lttng_jul", "800")),
+        Domain { log4j: true, .. } => refused("--log4j", &loggers("lttng_log4j", "20000")),
+        Domain { python: true, .. } => refused("--python", &loggers("lttng_python", "20")),
         Domain { userspace: false, .. } => Err(End::error(
             "Please specify a domain (--kernel/--userspace/--jul/--log4j/--python).".to_owned(),
             1,
@@ -52,8 +52,13 @@ pub(super) fn check_domain(of: &Domain) -> Result<(), End> {
     }
 }
 
-const NO_AGENTS: &str =
-    "weir does not see loggers of Java and Python, which speak to LTTng's session daemon alone";
+/// What records loggers; `level`: what their INFO is called in numbers.
+fn loggers(provider: &str, level: &str) -> String {
+    format!(
+        "weir lttng has no loggers; where a program has weir's (docs/logging.md), `weir record -e {provider}:event --dialect lttng --filter \
+         'logger_name == \"NAME\" && int_loglevel >= {level}'` records them, and so does `weir record enable SESSION` in a session of weir lttng create"
+    )
+}
 
 /// Where an option was given.
 pub(super) fn check(options: &[(bool, &str, &str)]) -> Result<(), End> {

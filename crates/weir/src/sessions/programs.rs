@@ -1,8 +1,10 @@
-//! Processes of programs that nobody has named: those that load LTTng-UST, for the daemon of recording sessions ([`weir_sessions::program::Finder`]).
+//! Processes of programs that nobody has named: those that load LTTng-UST, or weir's library of logging, for the daemon of recording sessions ([`weir_sessions::program::Finder`]).
 //!
 //! With CAP_SYS_ADMIN the kernel blocks a process where its dynamic linker opens a library that only LTTng-UST has ([`weir_probe::fanotify`]), before any
 //! of its own code runs, until the [`Found`] of it is dropped. What is not seen so (without that capability, in other roots, a library that is loaded later) is
 //! found by looking at what processes map, and runs meanwhile.
+//!
+//! weir's library of logging is loaded while a program runs, and is found so.
 //!
 //! Of the libraries of LTTng-UST the marked one is among the last that are opened, when most others are mapped.
 
@@ -24,7 +26,7 @@ use weir_process::watch::Watcher;
 use weir_sessions::program::{Finder, Found};
 use weir_sessions::turn::Turn;
 use weir_symbols::{Binary, FileIdentity, VirtAddr};
-use weir_world::{loads_lttng, lttng_libraries, mapped_lttng_library};
+use weir_world::{is_instrumented, lttng_libraries, mapped_lttng_library};
 
 /// How often processes are looked at where the kernel tells of those that begin.
 const RARELY: Duration = Duration::from_secs(1);
@@ -99,7 +101,7 @@ impl Finder for Programs {
 
     fn all(&mut self) -> Vec<Found> {
         let pids = self.processes.pids().unwrap_or_default().into_iter();
-        pids.filter(|pid| loads_lttng(*pid)).filter_map(|pid| self.found_of(pid, None)).collect()
+        pids.filter(|pid| is_instrumented(*pid)).filter_map(|pid| self.found_of(pid, None)).collect()
     }
 }
 
@@ -131,7 +133,7 @@ impl Watching {
             let id = candidate.process.id;
             match processes.process(id.pid).filter(|process| process.id == id && process.has_program) {
                 None => Sight::Gone,
-                Some(_) => Sight::Maps { files: usize::from(loads_lttng(id.pid)), is_settled: true },
+                Some(_) => Sight::Maps { files: usize::from(is_instrumented(id.pid)), is_settled: true },
             }
         };
         let ready = self.enrolment.ready(Instant::now(), &|_| false, &see).unwrap_or_default();

@@ -29,6 +29,7 @@ mod language;
 mod lease;
 mod life;
 mod live;
+mod logging;
 mod lttng;
 mod manual;
 mod many;

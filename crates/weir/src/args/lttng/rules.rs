@@ -11,15 +11,15 @@ pub(crate) struct Domain {
     #[arg(short = 'k', long)]
     pub(crate) kernel: bool,
 
-    /// Refused: weir does not see loggers of Java
+    /// Refused: `weir record -e lttng_jul:event` records loggers of Java
     #[arg(short = 'j', long)]
     pub(crate) jul: bool,
 
-    /// Refused: weir does not see loggers of Java
+    /// Refused: `weir record -e lttng_log4j:event` records loggers of Log4j
     #[arg(short = 'l', long)]
     pub(crate) log4j: bool,
 
-    /// Refused: weir does not see loggers of Python
+    /// Refused: `weir record -e lttng_python:event` records loggers of Python
     #[arg(short = 'p', long)]
     pub(crate) python: bool,
 }
