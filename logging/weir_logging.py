@@ -23,8 +23,8 @@ TEXT_MAX = 4096
 NESTED_MAX = 8
 
 _installed = False
-# Records that could not be made an event of: attributes that logging does not make, or more nested than that.
-lost = 0
+# Of records that could not be made an event of: attributes that logging does not make, or more nested than that.
+lost = {"records": 0}
 
 
 class _Thread(threading.local):
@@ -102,10 +102,10 @@ def _asctime(record):
     return b"%s,%03d" % (known[1].encode(), int(record.msecs))
 
 
-def _emit(record, thread=_thread):
-    global lost
-    if thread.nested >= NESTED_MAX:
-        lost += 1
+# What it needs is bound here: while the interpreter ends, names of modules are None.
+def _emit(record, thread=_thread, most=NESTED_MAX, lost=lost):
+    if thread.nested >= most:
+        lost["records"] += 1
         return
     thread.nested += 1
     try:
@@ -120,18 +120,18 @@ def _emit(record, thread=_thread):
             _text(record.threadName),
         )
     except Exception:
-        lost += 1
+        lost["records"] += 1
     finally:
         thread.nested -= 1
 
 
-def _hook(word, accepts, emit, is_record):
+def _hook(accepts, word=_word, emit=_emit, is_one=isinstance, kind=logging.LogRecord):
     # What logging calls of a logger right before it hands a record to handlers. It is over by then: handlers that look at the stack
     # see no frame of weir's. From Python 3.12 on it may answer with another record.
     def filter(self, record):
         accepted = accepts(self, record)
         if word[0] and accepted:
-            emit(accepted if is_record(accepted, logging.LogRecord) else record)
+            emit(accepted if is_one(accepted, kind) else record)
         return accepted
 
     return filter
@@ -144,7 +144,7 @@ def install():
     global _installed
     if not _installed:
         _installed = True
-        logging.Logger.filter = _hook(_word, logging.Logger.filter, _emit, isinstance)
+        logging.Logger.filter = _hook(logging.Logger.filter)
     return True
 
 
@@ -155,18 +155,18 @@ class Handler(logging.Handler):
         super().__init__(level)
         _is_there()
 
-    def handle(self, record):
+    def handle(self, record, word=_word, emit=_emit, kind=logging.LogRecord):
         # Without the lock of handlers, which is taken for what they write to.
-        if not _word[0] or _installed:
+        if not word[0] or _installed:
             return False
         accepted = self.filter(record)
         if accepted:
-            _emit(accepted if isinstance(accepted, logging.LogRecord) else record)
+            emit(accepted if isinstance(accepted, kind) else record)
         return accepted
 
-    def emit(self, record):
-        if _word[0]:
-            _emit(record)
+    def emit(self, record, word=_word, emit=_emit):
+        if word[0]:
+            emit(record)
 
 
 def _run(arguments):

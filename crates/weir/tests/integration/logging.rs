@@ -10,7 +10,9 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use testkit::{paths, skip, wait};
+use testkit::{lttng, paths, skip, wait};
+
+use crate::sessions::check as sessions;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -196,6 +198,35 @@ fn a_message_is_formatted_only_while_somebody_traces() {
     let found = place.recorded("trace");
     assert_eq!(found.len() as u64, last, "{said}");
     assert!(found.iter().all(|fields| fields["msg"].as_str().unwrap().ends_with(" counted")), "{found:?}");
+}
+
+#[test]
+fn a_session_of_programs_has_those_that_have_loaded_the_library() {
+    let Some(python) = python() else { return };
+    let (place, sessions) = (Place::with_library("session", &[]), sessions::Place::new("logging"));
+    let _alone = lttng::alone();
+    let mut rounds = Rounds::start(python, &place);
+    // It has loaded the library.
+    assert_eq!(rounds.formatted(), 0);
+    sessions.does(&["create", "s", "--user", "-o", "s"]);
+    sessions.does(&["track", "s", &format!("--pid={}", rounds.child.id())]);
+    sessions.does(&[
+        "enable",
+        "s",
+        "lttng_python:event",
+        "--dialect",
+        "lttng",
+        "--filter",
+        "logger_name == \"shop.*\"",
+    ]);
+    sessions.does(&["start", "s"]);
+    assert!(wait::until(DEADLINE, || rounds.formatted() > 0), "it is not recorded");
+    let said = sessions.does(&["stop", "s"]);
+    let last = rounds.formatted();
+    sessions.does(&["destroy", "s"]);
+    rounds.end();
+    let folder = sessions.folder.join("s");
+    assert_eq!(place.recorded(folder.to_str().unwrap()).len() as u64, last, "{said}");
 }
 
 #[test]
