@@ -510,7 +510,8 @@ fn what_weir_has_not_is_refused_by_name() {
     check("create --shm-path=/dev/shm x", 1, "--shm-path");
     check("start", 72, "No channel found in the session");
     check("enable-event -k sched_switch", 1, "weir trace 'tracepoint:…'");
-    check("enable-event -j logger", 1, "loggers of Java");
+    check("enable-event -j logger", 1, "weir record -e lttng_jul:event");
+    check("enable-event --python logger", 1, "logger_name == \"NAME\" && int_loglevel >= 20");
     check("enable-event a:b", 1, "Please specify a domain");
     check("enable-event -u a:b --nosuch", 2, "--nosuch");
     check("enable-event -u a:b --filter 'n >'", 1, "expected a field");
