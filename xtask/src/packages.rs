@@ -65,7 +65,7 @@ pub(crate) const PACKAGES: [Package; 40] = [
         used_for: "the test that compiled BPF of the distribution is read, verified and run",
     },
     Package { name: "golang-go", program: "/usr/bin/go", used_for: "the tests on programs of Go's compiler" },
-    Package { name: "default-jdk-headless", program: "java", used_for: "the tests on Java's machine" },
+    Package { name: "default-jdk-headless", program: "javac", used_for: "the tests on Java's machine" },
     Package { name: "nodejs", program: "node", used_for: "the tests on Node" },
     Package { name: "musl-tools", program: "musl-gcc", used_for: "test programs with another C library" },
     Package {
