@@ -158,7 +158,7 @@ fn read_what_is_there(place: &Place) -> Seen {
 /// Half of them of the program, half of weir.
 #[test]
 fn whoever_is_killed_everything_committed_is_read() {
-    let (seed, kills) = random::seed_and_count("WEIR_KILLED", (1, 12));
+    let (seed, kills) = random::seed_and_count("WEIR_KILLED", (1, 8));
     let mut state = random::state(seed);
     let mut below = |limit: u64| random::next(&mut state) % limit;
     let start = Instant::now();

@@ -13,7 +13,7 @@ use crate::sessions::check::{DEADLINE, Emitter, Place, is_alive, started, text};
 
 #[test]
 fn a_daemon_killed_at_any_moment_leaves_whole_traces_and_whole_programs() {
-    let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 5));
+    let (seed, kills) = random::seed_and_count("WEIR_SESSION_KILLS", (1, 3));
     let mut events = 0;
     for round in (seed - 1) * kills + 1..=seed * kills {
         events += round_of(round, &mut random::state(round));
