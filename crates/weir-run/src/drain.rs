@@ -156,7 +156,9 @@ impl Sink for Drain {
         let drain = |recorder: &mut Recorder, is_over| {
             // Somebody who writes on while this reads is not read for ever.
             let mut turns = 0;
-            while recorder.drain(segment, clock.as_ref(), is_over) && turns < LAST_TURNS_MAX {
+            while turns < LAST_TURNS_MAX
+                && (recorder.drain(segment, clock.as_ref(), is_over) || recorder.waits_for_room())
+            {
                 turns += 1;
             }
         };

@@ -29,6 +29,8 @@ use weir_event::schema::Schema;
 use weir_rt::Clock;
 use weir_rt::segment::{RingCopy, Segment};
 use weir_sessions::counts::Counts;
+use weir_sessions::recorded::Snapshots;
+use weir_sessions::trace;
 use weir_trace::private;
 use weir_trace::write::{Format, metadata};
 
@@ -37,8 +39,7 @@ use crate::failure::Failure;
 use crate::notice::{Notice, Notices, note};
 use crate::options::RecordOptions;
 use crate::part::Round;
-use crate::recorded::Snapshots;
-use crate::recorder::{class, full_name, is_free, word};
+use crate::recorder::{full_name, is_free, word};
 use crate::sink::{Ending, Finished, Sink};
 
 use self::asked::Asked;
@@ -117,7 +118,8 @@ impl Flight {
         let is_made = is_free(&path)?;
         let events = compiled.schema.events.clone();
         let format = options.format;
-        let described = metadata(&class(&events, context_fields, &[])?, format);
+        let described =
+            metadata(&trace::class(&events, context_fields, &[]).map_err(Failure::Machine)?, format);
         described.map_err(|message| Failure::Refused(anyhow!("-o {}: {message}", path.display())))?;
         let made = private::make_folder(&path).with_context(|| format!("-o: cannot make {}", path.display()));
         made.map_err(Failure::Refused)?;
@@ -212,7 +214,8 @@ impl Flight {
             ns: &self.times.reader(clock),
             unwritten: left_out + no_scratch,
         };
-        let class = class(&self.events, self.context_fields, &[("snapshot", why.name())]);
+        let class = trace::class(&self.events, self.context_fields, &[("snapshot", why.name())])
+            .map_err(Failure::Machine);
         let class = class.map_err(|failure| anyhow!("{failure}"))?;
         Ok(snapshot::write(folder, &class, copies, &content)?)
     }

@@ -81,7 +81,6 @@ mod groups;
 mod in_kernel;
 mod notice;
 mod output;
-mod recorded;
 mod scalars;
 mod store;
 mod summary;
@@ -98,9 +97,8 @@ pub use crate::options::{Detail, Engine, Mode, Options, RecordOptions, SnapshotO
 pub use crate::prepare::{
     Front, Planned, Run, Script, check_rule, check_triggers, compile, events, formatted, syntax,
 };
-pub use crate::recorded::Recorded;
-pub use crate::recorded::Snapshots;
 pub use crate::running::{Ended, Running};
 pub use crate::start::{Shown, Start, View};
 pub use weir_ir::Asked;
 pub use weir_script::fault_of as fault_of_setting;
+pub use weir_sessions::recorded::{Place, Recorded, Snapshots};

@@ -11,11 +11,10 @@ use std::time::Duration;
 use weir_probe::Stops;
 use weir_probe::launch::Ended;
 use weir_report::{ProcessLine, Summary};
+use weir_sessions::recorded::{Recorded, Snapshots};
 use weir_source::{Diagnostic, SourceFile};
 
 use crate::failure::Failure;
-use crate::recorded::Recorded;
-use crate::recorded::Snapshots;
 
 /// Something that a user may want to know.
 #[derive(Debug)]

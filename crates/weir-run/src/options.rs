@@ -11,6 +11,7 @@ use weir_process::{Follow, Given, ProcessSpec};
 use weir_sessions::context::Context;
 use weir_sessions::program::OfProgram;
 use weir_sessions::rule::Rule;
+use weir_trace::pipe::Sender;
 use weir_trace::write::{Format, Limits};
 
 /// Which processes a run is about, and what it may do to them.
@@ -192,6 +193,8 @@ pub struct RecordOptions {
     pub contexts: Vec<Context>,
     /// The folder of the trace: new, or empty. Of a flight recorder, that of its snapshots.
     pub output: PathBuf,
+    /// The trace goes to this pipe, and to no folder. What is asked for of folders ([`Limits`], snapshots) is refused.
+    pub pipe: Option<Sender>,
     /// How the trace is written.
     pub format: Format,
     /// How streams are cut into files.
@@ -271,6 +274,7 @@ impl RecordOptions {
             rules,
             contexts: Vec::new(),
             output,
+            pipe: None,
             format: Format::Ctf1,
             limits: Limits::default(),
             ring_bytes: RING_BYTES,

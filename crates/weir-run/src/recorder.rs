@@ -1,4 +1,4 @@
-//! Records of events, from the rings to the folder of a trace.
+//! Records of events, from the rings to the folder of a trace, or to a pipe.
 //!
 //! In: the rings, of each CPU one and one more that all share; the clock that says when a tick was. Out: a stream of the trace for each
 //! ring that something came through. The fields lie in a record as in a packet, and are copied.
@@ -15,14 +15,16 @@
 //! lost between them. Of what is discarded each folder has what was discarded while it was written.
 //!
 //! A folder in which nothing was recorded because the run could not begin is removed again.
+//!
+//! Where the reader of a pipe does not keep up, records stay in the rings until there is room ([`Sender::has_room`]): who fills those discards, and counts,
+//! or waits. Nothing here waits for that reader before the end of the recording.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
-use nix::time::{ClockId, clock_gettime};
+use anyhow::anyhow;
 use nix::unistd::{SysconfVar, sysconf};
 use weir_codegen::{Compiled, EVENT_BYTES, EVENT_CUT, EVENT_LOST, GLOBAL_NO_SCRATCH};
 use weir_event::recorded;
@@ -30,14 +32,16 @@ use weir_event::schema::Schema;
 use weir_rt::Clock;
 use weir_rt::segment::{Aside, RingReader, Segment};
 use weir_sessions::counts::Counts;
-use weir_trace::class::{ClockClass, TraceClass, Value};
-use weir_trace::write::{Folder, Format, Limits, Stream, layout};
+use weir_sessions::recorded::{Place, Recorded};
+use weir_sessions::trace;
+use weir_trace::class::TraceClass;
+use weir_trace::pipe::Sender;
+use weir_trace::write::{Folder, Format, Limits, Stream};
 
 use crate::clock::now_ns;
 use crate::failure::Failure;
 use crate::notice::{Notices, note};
 use crate::options::RecordOptions;
-use crate::recorded::Recorded;
 
 /// How large packets become.
 pub(super) const PACKET_BYTES: usize = 128 << 10;
@@ -60,10 +64,16 @@ const FULL_PART: usize = 8;
 /// What waits outside of rings takes this part of the machine's memory at most, and so many bytes.
 const ASIDE_PART: u64 = 32;
 const ASIDE_BYTES_MAX: u64 = 1 << 30;
+/// The same before a pipe, whose reader has to take it at the end.
+const ASIDE_BYTES_OF_PIPE: usize = 64 << 20;
+/// How long the end waits for the reader of a pipe that reads nothing.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A trace that is being written.
 pub(crate) struct Recorder {
     path: PathBuf,
+    /// Where it goes in place of that folder.
+    pipe: Option<Sender>,
     folder: Folder,
     /// Those that were ended before it.
     folders_before: u64,
@@ -88,6 +98,8 @@ pub(crate) struct Recorder {
     globals: usize,
     /// By ring, once something came through it.
     streams: Vec<Lane>,
+    /// The ring that is read first the next time.
+    first: usize,
     /// By event.
     recorded: Vec<u64>,
     bytes: u64,
@@ -128,14 +140,23 @@ impl Recorder {
         context_fields: usize,
         notices: &Notices,
     ) -> Result<Recorder, Failure> {
-        let RecordOptions { output: path, format, limits, blocking, .. } = options;
+        let RecordOptions { output: path, pipe, format, limits, blocking, .. } = options;
         let (format, limits) = (*format, *limits);
-        let is_made = is_free(path)?;
-        let class = class(&compiled.schema.events, context_fields, &[])?;
-        let folder = Folder::create(path, &class, format);
-        let folder = folder.map_err(|error| Failure::Refused(anyhow!(error).context("-o")))?;
+        let is_made = pipe.is_none() && is_free(path)?;
+        let class = trace::class(&compiled.schema.events, context_fields, &[]).map_err(Failure::Machine)?;
+        let (folder, option) = match pipe {
+            None => (Folder::create(path, &class, format), "-o"),
+            Some(pipe) => (Folder::send(pipe, &class, format), "--to"),
+        };
+        let folder = folder.map_err(|error| Failure::Refused(anyhow!(error).context(option)))?;
+        let aside_bytes = match (blocking, pipe) {
+            (Some(_), _) => 0,
+            (None, None) => aside_bytes(),
+            (None, Some(_)) => aside_bytes().min(ASIDE_BYTES_OF_PIPE),
+        };
         Ok(Recorder {
             path: path.to_owned(),
+            pipe: pipe.clone(),
             folder,
             folders_before: 0,
             class,
@@ -148,11 +169,12 @@ impl Recorder {
             names: compiled.schema.events.iter().map(full_name).collect(),
             ring: compiled.ring as usize,
             ring_bytes: compiled.object.maps[compiled.ring as usize].max_entries as usize,
-            aside_bytes: if blocking.is_some() { 0 } else { aside_bytes() },
+            aside_bytes,
             is_busy: false,
             counts: compiled.events.map(|map| map as usize),
             globals: compiled.globals as usize,
             streams: Vec::new(),
+            first: 0,
             recorded: vec![0; compiled.schema.events.len()],
             bytes: 0,
             flushed: Instant::now(),
@@ -177,15 +199,39 @@ impl Recorder {
         let mut is_more = false;
         let rings = segment.ring(self.ring).rings();
         self.streams.resize_with(rings, Lane::default);
-        for lane in 0..rings {
+        let (first, mut had_room) = (self.first, true);
+        for lane in (first..rings).chain(0..first) {
             is_more |= self.drain_lane(segment, lane, clock, is_over);
+            if had_room && !self.has_room() {
+                // The others come first the next time.
+                (had_room, self.first) = (false, (lane + 1) % rings);
+            }
+        }
+        if !had_room {
+            self.is_busy = true;
+            return false;
         }
         if self.flushed.elapsed() >= FLUSH_INTERVAL && !self.has_failed {
             self.flushed = Instant::now();
             let flushed = (0..rings).try_for_each(|lane| self.flush(lane));
             self.look(flushed);
+            let known = self.pipe.as_ref().map_or(Ok(()), Sender::fault);
+            self.look(known);
         }
         is_more
+    }
+
+    /// Whether there is a use in reading records now. Where nothing can be written any more they are counted.
+    fn has_room(&self) -> bool {
+        self.has_failed || self.pipe.as_ref().is_none_or(Sender::has_room)
+    }
+
+    /// At the end of a recording: waits for the reader of a pipe, if there is no room; whether there was none. One that reads nothing in [`PATIENCE`] ends the trace.
+    pub(crate) fn waits_for_room(&mut self) -> bool {
+        let Some(pipe) = self.pipe.as_ref().filter(|_| !self.has_room()) else { return false };
+        let waited = pipe.wait_for_room(PATIENCE);
+        self.look(waited);
+        true
     }
 
     /// What was recorded so far, for the daemon of sessions.
@@ -243,6 +289,9 @@ impl Recorder {
                     continue;
                 }
             }
+            if !self.has_room() {
+                break;
+            }
             let write = |record: &[u8], ticks| {
                 self.record(lane, record, ticks, clock);
                 bytes += record.len() + RECORD_HEAD_BYTES;
@@ -258,7 +307,7 @@ impl Recorder {
             }
         }
         self.is_busy |= bytes > self.ring_bytes / BUSY_PART;
-        let is_more = taken >= RECORDS_PER_TURN || !aside.is_empty();
+        let is_more = taken >= RECORDS_PER_TURN || !aside.is_empty() || !self.has_room();
         self.streams[lane].aside = aside;
         if is_more {
             return true;
@@ -290,6 +339,7 @@ impl Recorder {
         for lane in 0..self.streams.len() {
             let mut before = std::mem::take(&mut self.streams[lane].aside);
             while !before.is_empty() {
+                self.waits_for_room();
                 before.each(RECORDS_PER_LOOK, |record, ticks| self.record(lane, record, ticks, clock));
                 for other in 0..self.streams.len() {
                     let mut aside = std::mem::take(&mut self.streams[other].aside);
@@ -389,9 +439,12 @@ impl Recorder {
         if self.has_failed {
             return Err(Failure::Machine(anyhow!("nothing can be written any more")));
         }
+        if self.pipe.is_some() {
+            return Err(Failure::Refused(anyhow!("a pipe has one trace, and no next folder")));
+        }
         let path = self.path.with_file_name(name);
         is_free(&path)?;
-        self.class.uuid = Some(uuid("uuid").context("making a UUID").map_err(Failure::Machine)?);
+        self.class.uuid = Some(trace::new_uuid().map_err(Failure::Machine)?);
         let folder = Folder::create(&path, &self.class, self.format);
         let folder =
             folder.inspect_err(|_| discard(&path, true)).map_err(|error| Failure::Machine(anyhow!(error)))?;
@@ -440,10 +493,16 @@ impl Recorder {
     pub(crate) fn finish(mut self, segment: &Segment) -> (Recorded, Counts) {
         self.has_begun = true;
         let discarded = (0..self.streams.len()).map(|lane| self.end_stream(segment, lane)).sum();
+        let ended = self.pipe.as_ref().filter(|_| !self.has_failed).map(|pipe| pipe.finish(PATIENCE));
+        self.look(ended.unwrap_or(Ok(())));
         let unwritten = self.streams.iter().map(|lane| lane.unwritten).sum();
         let counts = self.counts(segment);
+        let place = match &self.pipe {
+            Some(pipe) => Place::Pipe(pipe.name().to_owned()),
+            None => Place::Folder(self.path.clone()),
+        };
         let recorded = Recorded {
-            path: self.path.clone(),
+            place,
             folders_before: self.folders_before,
             events: self.of_events(segment),
             discarded,
@@ -462,6 +521,7 @@ impl Recorder {
         {
             self.has_failed = true;
             let then = match self.path.join("metadata").exists() {
+                _ if self.pipe.is_some() => "what its reader has by now is whole, the trace ends there",
                 true => "what was written before is whole, the trace ends there",
                 false => "the trace is gone, and nothing is recorded any more",
             };
@@ -472,7 +532,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        if !self.has_begun && self.streams.iter().all(|lane| lane.stream.is_none()) {
+        if self.pipe.is_none() && !self.has_begun && self.streams.iter().all(|lane| lane.stream.is_none()) {
             discard(&self.path, self.is_made);
         }
     }
@@ -507,67 +567,6 @@ pub(super) fn is_free(path: &Path) -> Result<bool, Failure> {
 
 pub(super) fn full_name(event: &Schema) -> String {
     format!("{}:{}", event.provider, event.event)
-}
-
-/// The classes of a trace of these events; `about`: what else its environment says.
-pub(super) fn class(
-    events: &[Schema],
-    context_fields: usize,
-    about: &[(&str, &str)],
-) -> Result<TraceClass, Failure> {
-    let text = |name: &str, text: &str| (name.to_owned(), Value::Str(text.to_owned()));
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let mut version = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse::<i128>().unwrap_or(0));
-    let mut environment =
-        vec![text("hostname", host.trim_end()), text("domain", "ust"), text("tracer_name", "weir")];
-    for name in ["tracer_major", "tracer_minor", "tracer_patchlevel"] {
-        environment.push((name.to_owned(), Value::Int(version.next().unwrap_or(0))));
-    }
-    environment.extend(about.iter().map(|(name, value)| text(name, value)));
-    let uuid = uuid("uuid").context("making a UUID").map_err(Failure::Machine)?;
-    let mut class = layout::trace(uuid, monotonic(), environment);
-    // All have the same.
-    let context = events.first().map_or(Vec::new(), |event| layout::context(&event.fields[..context_fields]));
-    let payload =
-        |event: &Schema| Schema { fields: event.fields[context_fields..].to_vec(), ..event.clone() };
-    let mut stream = layout::stream(0, context);
-    stream.events = (0..).zip(events).map(|(id, event)| layout::event(id, &payload(event))).collect();
-    class.streams.push(stream);
-    Ok(class)
-}
-
-/// CLOCK_MONOTONIC, with how far behind 1970 it began.
-fn monotonic() -> ClockClass {
-    let ns = |clock| {
-        let now = clock_gettime(clock).expect("the clocks are always there");
-        i128::from(now.tv_sec()) * 1_000_000_000 + i128::from(now.tv_nsec())
-    };
-    // The narrowest of a few: what interrupts one is long.
-    let sample = |_| {
-        let before = ns(ClockId::CLOCK_MONOTONIC);
-        let real = ns(ClockId::CLOCK_REALTIME);
-        let after = ns(ClockId::CLOCK_MONOTONIC);
-        (after - before, real - (before + after) / 2)
-    };
-    // SANITY: there are some.
-    let (_, offset) = (0..8).map(sample).min().expect("samples");
-    ClockClass {
-        name: "monotonic".to_owned(),
-        uuid: uuid("boot_id").ok(),
-        description: Some("Monotonic Clock".to_owned()),
-        offset_s: offset.div_euclid(1_000_000_000) as i64,
-        offset_cycles: offset.rem_euclid(1_000_000_000) as u64,
-        ..ClockClass::default()
-    }
-}
-
-/// One that the kernel makes (random(4)): `uuid` a new one, `boot_id` that of this boot.
-fn uuid(which: &str) -> anyhow::Result<[u8; 16]> {
-    let path = format!("/proc/sys/kernel/random/{which}");
-    let text = fs::read_to_string(&path).with_context(|| path.clone())?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let number = u128::from_str_radix(&digits, 16).with_context(|| path)?;
-    Ok(number.to_be_bytes())
 }
 
 /// A word of the one value of an array map.

@@ -8,7 +8,7 @@
 //!
 //! In: requests. Out: what the daemon answers. One user's daemon knows nothing of another's, and touches no traced process. `description` is what a session
 //! is, `session` what becomes of it, `stretch` a process that records for it, and [`recorder`] what is said to that, `protocol` what is said over the socket,
-//! `place` where that is, `status` how a session is shown.
+//! `place` where that is, `status` how a session is shown. [`recorded`] is what a recording came to, [`mod@trace`] what its trace says of itself.
 //!
 //! Prints nothing, and leaves signals to who runs the daemon ([`daemon::Surroundings`]).
 
@@ -29,11 +29,13 @@ pub mod place;
 mod process;
 pub mod program;
 pub mod protocol;
+pub mod recorded;
 pub mod recorder;
 pub mod rule;
 mod session;
 pub mod status;
 mod stretch;
+pub mod trace;
 mod tracked;
 pub mod turn;
 

@@ -1,7 +1,7 @@
 //! Traces in the Common Trace Format: reading what LTTng and others wrote, and writing what babeltrace2 and others read.
 //!
 //! In, reading: folders with CTF 1.8 or CTF 2. Out: events in the order of time, with what was lost and what is damaged ([`Reader`]).
-//! In, writing: a [`class::TraceClass`], and records whose bytes are as it says. Out: such a folder ([`mod@write`]).
+//! In, writing: a [`class::TraceClass`], and records whose bytes are as it says. Out: such a folder ([`mod@write`]), or its bytes through a [`pipe`].
 //!
 //! Guaranteed: whatever is read is hostile. Memory is bounded by [`limits`] and a window for each stream; nothing that is read makes it
 //! panic or hang; an error names the file and the place, and comes after all that lies before it.
@@ -17,6 +17,7 @@ mod error;
 mod hide;
 pub mod limits;
 mod path;
+pub mod pipe;
 pub mod private;
 pub mod read;
 mod tsdl;

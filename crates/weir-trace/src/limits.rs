@@ -41,6 +41,15 @@ pub const FILES_MAX: usize = 1 << 14;
 /// LIMIT: folders that are looked into for traces.
 pub const FOLDERS_MAX: usize = 1 << 14;
 
+/// LIMIT: bytes of the name of a stream's file, where a trace comes through a pipe.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// LIMIT: bytes of packets that come through a pipe in one frame: a packet has as much as its largest event, and writers' have 128 KiB.
+pub const CONTENT_BYTES_MAX: usize = EVENT_BYTES_MAX + (1 << 20);
+
+/// Bytes that wait for the reader of a pipe before a writer stops reading rings. What is written at once comes on top.
+pub const SEND_BYTES: usize = 1 << 20;
+
 /// How often a follower looks for the description of an event that it has come to, before it takes the stream for damaged. Ten seconds
 /// where it looks ten times a second.
 pub(crate) const UNDESCRIBED_LOOKS_MAX: u32 = 100;

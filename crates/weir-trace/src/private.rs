@@ -1,9 +1,11 @@
 //! Folders and files that their owner alone may read: what a program has emitted may be secret.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
+
+use crate::error::Error;
 
 /// Makes a folder, and those above it that are not there, with mode 0700. One that is there stays as it is.
 pub fn make_folder(path: &Path) -> io::Result<()> {
@@ -20,4 +22,15 @@ pub fn options() -> OpenOptions {
 /// Makes a file that must not be there.
 pub fn make_file(path: &Path) -> io::Result<File> {
     options().write(true).create_new(true).open(path)
+}
+
+/// Writes a file in place of one that may be there. Who reads it sees the old or the new, and never a part.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let failed = |source| Error::File { path: path.to_owned(), what: "write", source };
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    let hidden = path.with_file_name(name);
+    let made = options().write(true).create(true).truncate(true).open(&hidden);
+    made.and_then(|mut file| file.write_all(bytes)).map_err(failed)?;
+    fs::rename(&hidden, path).map_err(failed)
 }

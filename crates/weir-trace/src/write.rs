@@ -1,6 +1,6 @@
-//! Records → a folder that babeltrace2, Trace Compass and [`crate::Reader`] read.
+//! Records → a folder that babeltrace2, Trace Compass and [`crate::Reader`] read; or the same bytes through a pipe.
 //!
-//! In: what the trace is of ([`Folder::create`]: its classes, the format of its metadata), then for each stream records: number of the
+//! In: what the trace is of ([`Folder::create`], [`Folder::send`]: its classes, the format of its metadata), then for each stream records: number of the
 //! event, time, and bytes that lie as its class says ([`Stream::record`]); or bytes of many records that lie already as a packet has them
 //! ([`Stream::packet`]), as a ring's part. Out: `metadata`, and a file a stream. [`layout`] makes classes, [`packet`] what stands before
 //! records.
@@ -10,20 +10,21 @@
 //!
 //! As long as a [`Folder`] is there, the folder is locked (flock(2)), by which those who follow the trace know that more may come.
 //!
-//! Guaranteed: a packet is written whole or not at all, as far as the file system does; its times enclose those of its records; counts of
+//! Guaranteed: a packet is written whole or not at all ([`files`]; of a pipe, its reader has it whole or not at all); its times enclose those of its records; counts of
 //! what was lost are what was said last, never less.
 
+mod files;
 pub mod layout;
 pub mod packet;
 
-use std::collections::VecDeque;
-use std::fs::{self, File, TryLockError};
-use std::io::{Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::class::TraceClass;
 use crate::error::Error;
+use crate::pipe::Sender;
+use crate::pipe::frame::Frame;
+use crate::write::files::Files;
 use crate::write::packet::{Begin, CONTEXT_BYTES, End, RECORD_HEADER_BYTES_MAX};
 use crate::{ctf2, hide, private, tsdl};
 
@@ -70,11 +71,20 @@ pub(crate) fn is_written(path: &Path) -> bool {
 /// A trace that is written.
 #[derive(Debug)]
 pub struct Folder {
-    path: PathBuf,
+    place: Place,
     uuid: [u8; 16],
     format: Format,
-    /// The folder itself, locked as long as this is open. Where there are no locks it does without.
-    _locked: Option<File>,
+}
+
+/// Where it is written to.
+#[derive(Debug)]
+enum Place {
+    Folder {
+        path: PathBuf,
+        /// The folder itself, locked as long as this is open. Where there are no locks it does without.
+        _locked: Option<File>,
+    },
+    Pipe(Sender),
 }
 
 impl Folder {
@@ -83,23 +93,32 @@ impl Folder {
         let failed = |what, source| Error::File { path: path.to_owned(), what, source };
         private::make_folder(path).map_err(|source| failed("make", source))?;
         let locked = File::open(path).ok().filter(|folder| folder.try_lock().is_ok());
-        let uuid = class.uuid.unwrap_or_default();
-        let folder = Folder { path: path.to_owned(), uuid, format, _locked: locked };
+        Folder::described(Place::Folder { path: path.to_owned(), _locked: locked }, class, format)
+    }
+
+    /// The same through a pipe. What ends it is [`Sender::finish`].
+    pub fn send(pipe: &Sender, class: &TraceClass, format: Format) -> Result<Folder, Error> {
+        Folder::described(Place::Pipe(pipe.clone()), class, format)
+    }
+
+    fn described(place: Place, class: &TraceClass, format: Format) -> Result<Folder, Error> {
+        let folder = Folder { place, uuid: class.uuid.unwrap_or_default(), format };
         folder.describe(class)?;
         Ok(folder)
     }
 
     /// Writes the metadata anew, with classes that have come since. A reader sees the old or the new, and never a part.
     pub fn describe(&self, class: &TraceClass) -> Result<(), Error> {
-        let path = self.path.join("metadata");
-        let text =
-            metadata(class, self.format).map_err(|message| Error::Class { path: path.clone(), message })?;
-        let hidden = self.path.join(".metadata");
-        let failed = |what, source| Error::File { path: path.clone(), what, source };
-        let made = private::options().write(true).create(true).truncate(true).open(&hidden);
-        let written = made.and_then(|mut file| file.write_all(&text));
-        written.map_err(|source| failed("write", source))?;
-        fs::rename(&hidden, &path).map_err(|source| failed("write", source))
+        let path = match &self.place {
+            Place::Folder { path, .. } => path.join("metadata"),
+            Place::Pipe(pipe) => PathBuf::from(pipe.name()),
+        };
+        let text = metadata(class, self.format);
+        let text = text.map_err(|message| Error::Class { path: path.clone(), message })?;
+        match &self.place {
+            Place::Folder { .. } => private::replace(&path, &text),
+            Place::Pipe(pipe) => pipe.send(&Frame::Description(&text)),
+        }
     }
 
     /// A stream's file. `class`: the number of its class; `id`: its own among those; `cpu`: what its packets say.
@@ -111,30 +130,19 @@ impl Folder {
         cpu: u32,
         packet_bytes: usize,
     ) -> Result<Stream, Error> {
-        let path = self.path.join(name);
-        let file = private::make_file(&path).map_err(|source| Error::File {
-            path: path.clone(),
-            what: "make",
-            source,
-        })?;
-        let begin = Begin { uuid: self.uuid, class, id, cpu, sequence: 0, time: 0 };
-        let packet = Vec::new();
-        let files =
-            Files { limits: Limits::default(), first: path.clone(), number: 0, older: VecDeque::new() };
+        let packets = match &self.place {
+            Place::Folder { path, .. } => Packets::Files(Files::create(path.join(name))?),
+            Place::Pipe(pipe) => Packets::Pipe { pipe: pipe.clone(), name: name.to_owned(), offset: 0 },
+        };
         Ok(Stream {
-            path,
-            file,
-            files,
-            written: 0,
-            begin,
-            packet,
+            packets,
+            begin: Begin { uuid: self.uuid, class, id, cpu, sequence: 0, time: 0 },
+            packet: Vec::new(),
             packet_bytes,
             last: 0,
             discarded: 0,
             records: 0,
-            records_before: 0,
             records_written: 0,
-            removed: 0,
         })
     }
 }
@@ -148,26 +156,37 @@ pub struct Limits {
     pub files: Option<u64>,
 }
 
-/// The files of a stream.
+/// Where a stream's packets go.
 #[derive(Debug)]
-struct Files {
-    limits: Limits,
-    /// The path of the first, of which those of others are made.
-    first: PathBuf,
-    /// Of the one that is written.
-    number: u64,
-    /// Those before it, the oldest first, with how many records each has.
-    older: VecDeque<(PathBuf, u64)>,
+enum Packets {
+    Files(Files),
+    Pipe {
+        pipe: Sender,
+        /// Of the file at the other end.
+        name: String,
+        /// Bytes of it that were sent.
+        offset: u64,
+    },
+}
+
+impl Packets {
+    /// Writes a packet of so many records.
+    fn put(&mut self, packet: &[u8], records: u64) -> Result<(), Error> {
+        match self {
+            Packets::Files(files) => files.put(packet, records),
+            Packets::Pipe { pipe, name, offset } => {
+                pipe.send(&Frame::Packets { name, offset: *offset, content: packet })?;
+                *offset += packet.len() as u64;
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A stream that is written, packet by packet.
 #[derive(Debug)]
 pub struct Stream {
-    path: PathBuf,
-    file: File,
-    files: Files,
-    /// Bytes of whole packets in it.
-    written: u64,
+    packets: Packets,
     begin: Begin,
     /// The open packet, or nothing.
     packet: Vec<u8>,
@@ -176,23 +195,25 @@ pub struct Stream {
     last: u64,
     discarded: u64,
     records: u64,
-    /// Of these, those in files before this one, and those in packets that are written.
-    records_before: u64,
+    /// Of these, those in packets that are written.
     records_written: u64,
-    /// Records that were in files that were removed.
-    removed: u64,
 }
 
 impl Stream {
-    /// The same in files: `NAME`, `NAME_000001`, and so on.
+    /// The same in files: `NAME`, `NAME_000001`, and so on. A pipe has one for each stream.
     pub fn in_files(mut self, limits: Limits) -> Stream {
-        self.files.limits = limits;
+        if let Packets::Files(files) = &mut self.packets {
+            files.limits = limits;
+        }
         self
     }
 
     /// Records of this stream that are gone again, with the files that they were in.
     pub fn removed(&self) -> u64 {
-        self.removed
+        match &self.packets {
+            Packets::Files(files) => files.removed,
+            Packets::Pipe { .. } => 0,
+        }
     }
 
     /// Records of the open packet, which is not written yet.
@@ -260,51 +281,18 @@ impl Stream {
         }
         let end = End { time: self.last, discarded: self.discarded, packet_bytes: self.packet.len() as u64 };
         packet::end(&end, &mut self.packet);
-        let file_bytes = self.files.limits.file_bytes;
-        if self.written > 0 && file_bytes.is_some_and(|most| self.written + self.packet.len() as u64 > most) {
-            self.next_file()?;
-        }
-        let failed = |what, source| Error::File { path: self.path.clone(), what, source };
-        if self.file.metadata().map_err(|source| failed("look at", source))?.nlink() == 0 {
-            return Err(Error::Removed { path: self.path.clone() });
-        }
-        if let Err(source) = self.file.write_all(&self.packet) {
-            // What there was room for is no packet.
-            let _ = self.file.set_len(self.written);
-            let _ = self.file.seek(SeekFrom::Start(self.written));
-            return Err(failed("write", source));
-        }
-        self.written += self.packet.len() as u64;
+        self.packets.put(&self.packet, self.open())?;
         self.packet.clear();
         self.begin.sequence += 1;
         self.records_written = self.records;
         Ok(())
     }
 
-    /// What is written from here on goes to the next file.
-    fn next_file(&mut self) -> Result<(), Error> {
-        let number = self.files.number + 1;
-        let mut path = self.files.first.clone().into_os_string();
-        path.push(format!("_{number:06}"));
-        let path = PathBuf::from(path);
-        let failed = |path: &Path, what, source| Error::File { path: path.to_owned(), what, source };
-        let file = private::make_file(&path).map_err(|source| failed(&path, "make", source))?;
-        let records = self.records_written - self.records_before;
-        self.files.older.push_back((std::mem::replace(&mut self.path, path), records));
-        (self.file, self.files.number, self.written) = (file, number, 0);
-        self.records_before = self.records_written;
-        while self.files.limits.files.is_some_and(|most| self.files.older.len() as u64 >= most)
-            && let Some((oldest, records)) = self.files.older.pop_front()
-        {
-            fs::remove_file(&oldest).map_err(|source| failed(&oldest, "remove", source))?;
-            self.removed += records;
-        }
-        Ok(())
-    }
-
     /// Writes the rest, and a packet without records where something was lost after the last one; in no file more. How many records there are.
     pub fn finish(mut self, time: u64) -> Result<u64, Error> {
-        self.files.limits = Limits::default();
+        if let Packets::Files(files) = &mut self.packets {
+            files.limits = Limits::default();
+        }
         self.last = self.last.max(time);
         if self.packet.is_empty() {
             self.begin.time = self.last;

@@ -22,6 +22,7 @@ mod pcap;
 mod print;
 mod queued;
 mod run;
+mod sent;
 mod sessions;
 mod signals;
 mod supervised;

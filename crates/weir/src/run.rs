@@ -27,6 +27,7 @@ use crate::lines::WholeLines;
 use crate::live::Live;
 use crate::print::{is_coloured, print, tell, tell_text, wants_colour};
 use crate::queued::{Queue, Queued};
+use crate::sent;
 use crate::signals;
 use crate::supervised::{self, Supervised};
 use crate::trial;
@@ -151,7 +152,11 @@ fn settings_of_environment() -> Result<Vec<(String, String)>, Failure> {
 /// Records the events that `args` names. The error comes with the attach points that its spans are in.
 pub(crate) fn record(args: &Record) -> Result<ExitCode, (Failure, Option<SourceFile>)> {
     let options = args.options();
-    let script = Script::recording(args.record_options(), &options).map_err(|failure| (failure, None))?;
+    let mut record_options = args.record_options();
+    if args.to.is_some() {
+        record_options.pipe = Some(sent::pipe().map_err(|failure| (failure, None))?);
+    }
+    let script = Script::recording(record_options, &options).map_err(|failure| (failure, None))?;
     let source = script.source().clone();
     let recorded = || -> Result<ExitCode, Failure> {
         let front = Front::new(script, options, notices(&source)).inspect_err(|failure| {

@@ -1,12 +1,13 @@
 //! `weir view`: traces → text, JSON, a picture's data, or statistics.
 //!
-//! In: folders. Out: events on standard output, in the order of time; what is damaged on standard error, and what was lost there too or among
+//! In: folders, or what comes through pipes. Out: events on standard output, in the order of time; what is damaged on standard error, and what was lost there too or among
 //! the events, as the form has it. A trace that is damaged is read up to the damage, and the exit code is then 1.
 
 mod chrome;
 mod filter;
 mod follow;
 mod json;
+mod received;
 mod stats;
 mod text;
 mod values;
@@ -21,6 +22,7 @@ use crate::args::view::{Format, View};
 use crate::failure::Failure;
 use crate::print::{print, print_bytes_on, tell};
 use crate::view::filter::Wanted;
+use crate::view::received::Received;
 use crate::view::stats::Stats;
 use crate::view::text::{Clock, Look};
 use crate::view::zone::Zone;
@@ -39,18 +41,20 @@ pub(crate) fn view(args: &View) -> Result<ExitCode, Failure> {
             "--stats has no form for Chrome's viewer: leave out -f, or say -f json"
         )));
     }
-    if args.follow {
-        return follow::follow(args);
+    let mut received = Received::new(args)?;
+    if args.follow || received.is_any() && !args.stats && args.format != Format::Chrome {
+        return follow::follow(args, received);
     }
-    let mut reader = Reader::open(&args.places).map_err(failure)?;
+    let is_whole = follow::received(&mut received)?;
+    let mut reader = Reader::open(received.places()).map_err(failure)?;
     let mut wanted = Wanted::new(args, &reader)?;
     let mut is_wanted = |event: &Event<'_>| wanted.as_mut().is_none_or(|wanted| wanted.has(event));
     if args.stats {
-        return stats(&mut reader, args.format, is_wanted);
+        return stats(&mut reader, args.format, is_wanted, is_whole);
     }
     let mut form = Form::new(args, &reader);
     let mut out = Vec::with_capacity(2 * CHUNK_BYTES);
-    let mut is_whole = true;
+    let mut is_whole = is_whole;
     form.begin(&mut out);
     while let Some(message) = reader.next() {
         match message {
@@ -127,9 +131,9 @@ fn stats(
     reader: &mut Reader,
     format: Format,
     mut is_wanted: impl FnMut(&Event<'_>) -> bool,
+    mut is_whole: bool,
 ) -> Result<ExitCode, Failure> {
     let mut stats = Stats::new();
-    let mut is_whole = true;
     while let Some(message) = reader.next() {
         match message {
             Message::Event(event) if !is_wanted(&event) => {}

@@ -80,7 +80,10 @@ impl Watch {
         let [asked, last] = RUN.map(|name| index(compiled, name));
         let commands = asked.zip(last).zip(triggers.run.as_deref()).map(|(maps, command)| {
             let names = compiled.schema.events.iter().map(full_name).collect();
-            let folder = std::path::absolute(&options.output).unwrap_or_else(|_| options.output.clone());
+            let folder = match &options.pipe {
+                None => std::path::absolute(&options.output).unwrap_or_else(|_| options.output.clone()),
+                Some(_) => options.output.clone(),
+            };
             let interval = triggers.run_interval;
             Commands::new(maps, names, command, interval, &folder, options.session.as_deref(), notices)
         });

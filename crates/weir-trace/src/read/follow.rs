@@ -15,10 +15,10 @@
 //!
 //! Deliberately not: metadata that change otherwise. What only such would describe ends its stream.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::VecDeque;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::class::{Role, StreamClass, TraceClass, Value};
@@ -146,6 +146,21 @@ impl Follower {
     /// Events that came so late that later ones had been shown.
     pub fn late(&self) -> u64 {
         self.late
+    }
+
+    /// Files of streams, with how many of their bytes were read and will not be again.
+    pub fn read_so_far(&self) -> impl Iterator<Item = (&Path, u64)> {
+        let streams = self.reader.streams.iter().map(|(.., stream)| stream);
+        streams.flat_map(|stream| {
+            let (now, begin) = stream.position();
+            let read = move |part: usize, bytes: u64| match part.cmp(&now) {
+                Ordering::Less => bytes,
+                Ordering::Equal => begin,
+                Ordering::Greater => 0,
+            };
+            let parts = stream.parts.iter().enumerate();
+            parts.map(move |(part, of)| (of.path.as_path(), read(part, of.bytes)))
+        })
     }
 
     fn may_be_shown(&mut self, time: Option<i64>, index: usize) -> bool {

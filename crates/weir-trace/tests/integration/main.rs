@@ -4,4 +4,5 @@
 
 mod follow;
 mod names;
+mod pipe;
 mod random;

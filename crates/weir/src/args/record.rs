@@ -28,11 +28,13 @@ Examples:
   weir record -e uprobe:libc:malloc -o trace -- ls          functions, with the parameters that debug information names
   weir record -e 'shop:*' --overwrite --snapshot-on 'total > 5000' -o snapshots -p shop      a flight recorder
   weir record -e 'shop:*' --start-on 'customer == 17' --stop-on 'total > 5000' -o trace -p shop
+  ssh HOST weir record -e 'shop:*' --to - -p shop | weir view --follow -      live, from another machine
   weir view trace             what was recorded; babeltrace2 reads it too";
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 #[command(group(ArgGroup::new("who").required(true).multiple(true).args(["command", "processes", "cgroups", "units", "containers", "of_program"])))]
+#[command(group(ArgGroup::new("where").required(true).args(["output", "to"])))]
 pub(crate) struct Record {
     /// Record this event: PROVIDER:EVENT in the programs and libraries of the processes (tracepoints of weir's and of LTTng-UST, static
     /// probes), with wildcards (* ? [..]); or usdt:BINARY:PROVIDER:EVENT, lttng:BINARY:PROVIDER:EVENT, uprobe:BINARY:FUNCTION,
@@ -68,7 +70,12 @@ pub(crate) struct Record {
 
     /// The folder of the trace, or of the snapshots: one that is not there yet, or an empty one
     #[arg(short = 'o', long = "output", value_name = "DIR")]
-    pub(crate) output: PathBuf,
+    pub(crate) output: Option<PathBuf>,
+
+    /// Send the trace to standard output while it is recorded, in place of a folder: `ssh HOST weir record -e 'shop:*' --to - -- ./shop | weir view
+    /// --follow -`. What the command prints on standard output goes to standard error then
+    #[arg(long, value_name = "-", value_parser = ["-"], allow_hyphen_values = true, conflicts_with_all = ["file_size", "file_count", "overwrite"])]
+    pub(crate) to: Option<String>,
 
     /// What describes the trace: ctf-1.8, which every reader of such traces reads, or ctf-2 (weir, babeltrace2 from 2.1 on)
     #[arg(long, value_enum, default_value_t = TraceFormat::Ctf1, value_name = "FORMAT")]
@@ -218,7 +225,9 @@ impl Record {
 
     /// What is recorded.
     pub(crate) fn record_options(&self) -> RecordOptions {
-        let mut options = RecordOptions::new(self.rules(), self.output.clone());
+        // Nothing is written to a folder of this name with --to.
+        let output = self.output.clone().unwrap_or_else(|| PathBuf::from("-"));
+        let mut options = RecordOptions::new(self.rules(), output);
         options.contexts = self.contexts.clone();
         options.format = self.trace_format.into();
         options.limits = Limits { file_bytes: self.file_size, files: self.file_count };

@@ -15,12 +15,14 @@ Examples:
   weir view -f json trace | jq .fields.total         an object a line
   weir view -f chrome trace > trace.json             to be opened in ui.perfetto.dev
   weir view --stats trace                            how many of which, how large, what was lost
-  weir view --follow -e 'shop:*' trace               what is being recorded, until the recorder or Ctrl-C ends it";
+  weir view --follow -e 'shop:*' trace               what is being recorded, until the recorder or Ctrl-C ends it
+  ssh HOST weir record -e 'shop:*' --to - -p shop | weir view --follow -      the same on another machine";
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct View {
-    /// Folders with traces (CTF 1.8 or CTF 2) in them or below; several are merged by time
+    /// Folders with traces (CTF 1.8 or CTF 2) in them or below; `-` is a trace that `weir record --to -` sends to standard input, and a
+    /// file or FIFO one that it has sent there. Several are merged by time
     #[arg(value_name = "DIR", required = true)]
     pub(crate) places: Vec<PathBuf>,
 
@@ -48,6 +50,10 @@ pub(crate) struct View {
     /// no stream can bring an older one, at the latest 1.5 s after it came
     #[arg(short = 'F', long, conflicts_with = "stats")]
     pub(crate) follow: bool,
+
+    /// Keep a trace that comes through a pipe, as a folder that is not there yet, or empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) save: Option<PathBuf>,
 
     /// Show times in UTC, not in the local time zone
     #[arg(long)]
@@ -81,6 +87,7 @@ impl View {
             dialect: Dialect::default(),
             stats: false,
             follow: false,
+            save: None,
             clock_gmt: false,
             clock_date: false,
             clock_seconds: false,

@@ -7,6 +7,9 @@
 //! A trace whose description is empty yet (LTTng makes the file first) is waited for, and so is nothing else: a folder that is not there is
 //! a mistake.
 //!
+//! A trace that comes through a pipe ([`super::received`]) is followed in the folder in which it is received: that is read here, and waited for. Without
+//! `--follow` all of it is waited for first.
+//!
 //! Files are looked at ten times a second: a file system tells of what another machine writes, and of what is mapped, in no other way.
 
 use std::fs;
@@ -26,6 +29,7 @@ use crate::args::view::View;
 use crate::failure::Failure;
 use crate::print::{printable, tell};
 use crate::view::filter::Wanted;
+use crate::view::received::Received;
 use crate::view::{CHUNK_BYTES, Form, code, failure, flush};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -33,14 +37,34 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How far below a session's folder LTTng puts its traces: `ust/uid/1000/64-bit`.
 const FOLDERS_DEEP: usize = 5;
 
-pub(super) fn follow(args: &View) -> Result<ExitCode, Failure> {
+/// How many messages are shown before it is looked whether more has come: a millisecond or so.
+const MESSAGES_PER_RECEIVING: u32 = 1 << 12;
+
+/// Bytes that are received before the trace is looked at.
+const RECEIVED_BYTES: usize = 8 << 20;
+
+pub(super) fn follow(args: &View, mut received: Received) -> Result<ExitCode, Failure> {
     let stops = Stops::new()?;
-    let Some(mut follower) = opened(&args.places, &stops)? else { return Ok(ExitCode::SUCCESS) };
+    let mut is_asked = false;
+    while received.is_waiting() || !args.follow && received.is_open() {
+        if is_asked {
+            received.stop();
+        }
+        is_asked = stops.wait(LOOK_EVERY, &mut received)?;
+    }
+    if let Some(failure) = received.undescribed() {
+        return Err(failure);
+    }
+    let Some(mut follower) = opened(&mut received, &stops)? else { return Ok(ExitCode::SUCCESS) };
+    if received.is_all() && !received.is_open() {
+        follower.stop();
+    }
     let mut wanted = Wanted::new(args, follower.reader())?;
     let mut form = Form::new(args, follower.reader());
     let mut out = Vec::with_capacity(2 * CHUNK_BYTES);
     let mut is_whole = true;
     loop {
+        let mut messages: u32 = 0;
         while let Some(message) = follower.next() {
             match message {
                 Message::Event(event) if wanted.as_mut().is_some_and(|wanted| !wanted.has(&event)) => {}
@@ -57,30 +81,61 @@ pub(super) fn follow(args: &View) -> Result<ExitCode, Failure> {
                     is_whole = false;
                 }
             }
+            messages = messages.wrapping_add(1);
+            if messages.is_multiple_of(MESSAGES_PER_RECEIVING) && received.is_behind() {
+                // Whoever sends goes on while what has come is shown. A signal is there the next time, too.
+                stops.wait(Duration::ZERO, &mut received)?;
+            }
         }
         if !out.is_empty() && !flush(&mut out)? {
             return Ok(ExitCode::SUCCESS);
         }
+        received.forget_read(&follower);
+        if received.is_open() {
+            received.tell_faults();
+        }
         if follower.is_over() {
             break;
         }
-        let is_asked = stops.wait(LOOK_EVERY)?;
+        let is_asked = stops.wait(LOOK_EVERY, &mut received)?;
         if follower.look(Instant::now()).map_err(failure)? {
             wanted = Wanted::new(args, follower.reader())?;
         }
-        if is_asked {
+        // Whose trace it is that was sent does not matter: nothing more comes of it.
+        if is_asked || received.is_all() && !received.is_open() {
             follower.stop();
         }
     }
+    received.tell_faults();
     if follower.late() > 0 {
         tell!("weir: {} events came so late that they are shown behind later ones", follower.late());
     }
-    Ok(code(is_whole))
+    Ok(code(is_whole && !received.is_damaged()))
+}
+
+/// Waits for all that comes through pipes; whether it was whole.
+pub(super) fn received(received: &mut Received) -> Result<bool, Failure> {
+    if !received.is_any() {
+        return Ok(true);
+    }
+    let stops = Stops::new()?;
+    while received.is_open() {
+        if stops.wait(LOOK_EVERY, received)? {
+            received.stop();
+        }
+    }
+    stops.release()?;
+    if let Some(failure) = received.undescribed() {
+        return Err(failure);
+    }
+    received.tell_faults();
+    Ok(!received.is_damaged())
 }
 
 /// What is followed, once its description has begun to be written; none where a signal ends it before.
-fn opened(places: &[PathBuf], stops: &Stops) -> Result<Option<Follower>, Failure> {
+fn opened(received: &mut Received, stops: &Stops) -> Result<Option<Follower>, Failure> {
     loop {
+        let places = received.places();
         let error = match Follower::open(places, Instant::now()) {
             Ok(follower) => return Ok(Some(follower)),
             Err(error) => error,
@@ -91,7 +146,7 @@ fn opened(places: &[PathBuf], stops: &Stops) -> Result<Option<Follower>, Failure
         let Some(empty) = empty else { return Err(failure(error)) };
         tell!("weir: {} is empty yet; waiting for its recorder", printable(&empty.to_string_lossy()));
         while fs::metadata(&empty).is_ok_and(|file| file.len() == 0) {
-            if stops.wait(LOOK_EVERY)? {
+            if stops.wait(LOOK_EVERY, received)? {
                 return Ok(None);
             }
         }
@@ -109,25 +164,47 @@ fn empty_metadata(folder: &Path, levels: usize) -> Option<PathBuf> {
     folders.into_iter().find_map(|entry| empty_metadata(&entry.path(), levels - 1))
 }
 
+const STOPS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
 /// Signals that end it, read and not suffered: what is held back is to be shown.
 struct Stops(SignalFd);
 
 impl Stops {
     fn new() -> Result<Stops, Failure> {
-        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+        let signals = SigSet::from_iter(STOPS);
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let blocked = signals.thread_block().and_then(|()| SignalFd::with_flags(&signals, flags));
         blocked.context("signalfd").map_err(Failure::Machine).map(Stops)
     }
 
-    /// True where one of them comes within this time.
-    fn wait(&self, time: Duration) -> Result<bool, Failure> {
-        let mut waited = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        let timeout = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
-        match poll(&mut waited, timeout) {
-            Ok(ready) => Ok(ready > 0),
-            Err(Errno::EINTR) => Ok(false),
-            Err(error) => Err(Failure::Machine(anyhow!(error).context("poll"))),
+    /// From here on they end the program again; not those that have come.
+    fn release(self) -> Result<(), Failure> {
+        while let Ok(Some(_)) = self.0.read_signal() {}
+        let released = SigSet::from_iter(STOPS).thread_unblock();
+        released.context("the signal mask").map_err(Failure::Machine)
+    }
+
+    /// True where one of them comes within this time. Meanwhile what comes through pipes is received.
+    fn wait(&self, time: Duration, received: &mut Received) -> Result<bool, Failure> {
+        let (until, was_open) = (Instant::now() + time, received.is_open());
+        let mut bytes = 0;
+        loop {
+            let mut waited = vec![PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+            waited.extend(received.watched().into_iter().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+            // Rounded up, so that the last millisecond is no busy loop.
+            let rest = until.saturating_duration_since(Instant::now()) + Duration::from_micros(999);
+            let count = match poll(&mut waited, PollTimeout::try_from(rest).unwrap_or(PollTimeout::MAX)) {
+                Ok(count) => count,
+                Err(Errno::EINTR) => return Ok(false),
+                Err(error) => return Err(Failure::Machine(anyhow!(error).context("poll"))),
+            };
+            let ready: Vec<bool> = waited.iter().map(|fd| fd.any().unwrap_or(false)).collect();
+            drop(waited);
+            bytes += received.read(&ready[1..]);
+            let is_late = Instant::now() >= until || bytes >= RECEIVED_BYTES;
+            if ready[0] || count == 0 || is_late || was_open && !received.is_open() {
+                return Ok(ready[0]);
+            }
         }
     }
 }

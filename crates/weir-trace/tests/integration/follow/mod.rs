@@ -26,7 +26,7 @@ fn numbered(event: &str) -> Schema {
     Schema { provider: "a".to_owned(), event: event.to_owned(), level: None, fields: vec![number] }
 }
 
-fn class(tracer: &str) -> TraceClass {
+pub(crate) fn class(tracer: &str) -> TraceClass {
     let schema = numbered("b");
     let environment = vec![("tracer_name".to_owned(), Value::Str(tracer.to_owned()))];
     let mut class = layout::trace([3; 16], ClockClass::default(), environment);
@@ -44,7 +44,7 @@ fn stream(folder: &Folder, id: u32) -> Stream {
     folder.stream(&format!("stream_{id}"), 0, id.into(), id, 4096).unwrap()
 }
 
-fn record(stream: &mut Stream, time: u64) {
+pub(crate) fn record(stream: &mut Stream, time: u64) {
     stream.record(0, time, &[&(time as u32).to_le_bytes()]).unwrap();
 }
 

@@ -4,6 +4,7 @@
 mod choice;
 mod ends;
 mod fields;
+mod sent;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What recordings came to.
+//! What recordings came to, as the end of a run tells it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,36 +6,54 @@ use std::path::PathBuf;
 /// What a recording came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recorded {
-    pub(crate) path: PathBuf,
-    pub(crate) folders_before: u64,
+    /// Where it is.
+    pub place: Place,
+    /// Folders that were written before the last.
+    pub folders_before: u64,
     /// Name, records, and records that the ring had no room for; texts and sequences that were cut.
-    pub(crate) events: Vec<(String, u64, u64, u64)>,
+    pub events: Vec<(String, u64, u64, u64)>,
     /// All that was lost.
-    pub(crate) discarded: u64,
-    /// Of fields.
-    pub(crate) bytes: u64,
+    pub discarded: u64,
+    /// Bytes of fields.
+    pub bytes: u64,
     /// Events that the trace had no room for.
-    pub(crate) unwritten: u64,
+    pub unwritten: u64,
     /// What was in files that gave way to newer ones.
-    pub(crate) removed: u64,
-    pub(crate) has_failed: bool,
+    pub removed: u64,
+    /// It could not be written to its end.
+    pub has_failed: bool,
 }
 
-/// What a run came to.
+/// Where a recording is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// In this folder.
+    Folder(PathBuf),
+    /// With whoever reads the pipe of this name.
+    Pipe(String),
+}
+
+/// What a flight recorder came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshots {
-    pub(crate) is_of_session: bool,
-    pub(crate) path: PathBuf,
-    pub(crate) taken: u64,
-    pub(crate) removed: u64,
-    pub(crate) failed: u64,
+    /// It is asked for snapshots by the session's name.
+    pub is_of_session: bool,
+    /// The folder of the snapshots.
+    pub path: PathBuf,
+    /// Snapshots.
+    pub taken: u64,
+    /// Of these, those that gave way to newer ones.
+    pub removed: u64,
+    /// Snapshots that could not be written.
+    pub failed: u64,
     /// Events that asked.
-    pub(crate) asked: u64,
-    pub(crate) shared: u64,
+    pub asked: u64,
+    /// Of these, those that share a snapshot with another.
+    pub shared: u64,
     /// Events that were left out while the rings were held.
-    pub(crate) held: u64,
+    pub held: u64,
     /// Name; what the rings refused, and texts and sequences that were cut.
-    pub(crate) events: Vec<(String, u64, u64)>,
+    pub events: Vec<(String, u64, u64)>,
 }
 
 impl Recorded {
@@ -62,7 +80,7 @@ impl fmt::Display for Recorded {
             0 => String::new(),
             some => format!(", {some} discarded"),
         };
-        let path = self.path.display();
+        let place = &self.place;
         let unwritten = match self.unwritten {
             0 => String::new(),
             some => format!(", {some} that could not be written"),
@@ -74,7 +92,7 @@ impl fmt::Display for Recorded {
         let bytes = self.bytes;
         write!(
             f,
-            "{recorded} events recorded{discarded}{unwritten}; {bytes} bytes of fields, in {path}{folders}"
+            "{recorded} events recorded{discarded}{unwritten}; {bytes} bytes of fields, {place}{folders}"
         )?;
         for (name, recorded, lost, cut) in &self.events {
             let lost =
@@ -87,6 +105,15 @@ impl fmt::Display for Recorded {
             write!(f, "\n  {removed} of these were in files that gave way to newer ones (--file-count)")?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Folder(path) => write!(f, "in {}", path.display()),
+            Place::Pipe(name) => write!(f, "to {name}"),
+        }
     }
 }
 
