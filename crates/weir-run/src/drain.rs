@@ -8,7 +8,7 @@
 //! recorder, by an error, drops it, and the thread with it.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -54,6 +54,8 @@ struct Shared {
     /// Some process records events.
     has_writers: AtomicBool,
     has_failed: AtomicBool,
+    /// What [`Sink::fill`] says.
+    fill: AtomicU64,
 }
 
 struct State {
@@ -75,6 +77,7 @@ impl Drain {
             is_over: AtomicBool::new(false),
             has_writers: AtomicBool::new(true),
             has_failed: AtomicBool::new(false),
+            fill: AtomicU64::new(0),
         });
         let of_thread = Arc::clone(&shared);
         let started = thread::Builder::new().name("weir-drain".to_owned()).spawn(move || of_thread.run());
@@ -136,6 +139,10 @@ impl Sink for Drain {
         self.shared.has_failed.load(Ordering::Relaxed)
     }
 
+    fn fill(&self) -> u64 {
+        self.shared.fill.swap(0, Ordering::Relaxed)
+    }
+
     fn paused(&mut self, work: &mut dyn FnMut()) {
         self.held(|_| work());
     }
@@ -151,7 +158,7 @@ impl Sink for Drain {
     }
 
     fn end(self: Box<Self>, round: &mut Round<'_>, ending: &mut Ending<'_>) -> Result<Finished, Failure> {
-        let (segment, is_quiet) = (round.segment, self.is_quiet);
+        let (segment, is_quiet, shared) = (round.segment, self.is_quiet, Arc::clone(&self.shared));
         let (mut recorder, clock) = self.ended();
         let drain = |recorder: &mut Recorder, is_over| {
             // Somebody who writes on while this reads is not read for ever.
@@ -166,6 +173,7 @@ impl Sink for Drain {
         recorder.write_aside(segment, clock.as_ref());
         recorder.set_nothing_aside();
         drain(&mut recorder, ending.is_over);
+        let fill = shared.fill.load(Ordering::Relaxed).max(recorder.take_fill());
         let (recorded, counts) = recorder.finish(segment);
         let (has_failed, count) = (recorded.has_failed(), recorded.discarded());
         let lost = || Notice::Lost { count, what: "events were discarded".to_owned() };
@@ -173,7 +181,7 @@ impl Sink for Drain {
             false => Some(Notice::Recorded(recorded)),
             true => (count > 0).then(lost),
         };
-        Ok(Finished { counts, has_failed, notice, answers: Vec::new() })
+        Ok(Finished { counts, has_failed, fill, notice, answers: Vec::new() })
     }
 }
 
@@ -206,6 +214,7 @@ impl Shared {
         }
         let is_more = recorder.drain(&self.segment, clock.as_ref(), false);
         self.has_failed.store(recorder.has_failed(), Ordering::Relaxed);
+        self.fill.fetch_max(recorder.take_fill(), Ordering::Relaxed);
         match () {
             () if is_more => Duration::ZERO,
             () if recorder.is_busy() => BUSY_INTERVAL,

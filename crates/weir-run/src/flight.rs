@@ -318,6 +318,7 @@ impl Sink for Flight {
         let snapshots = self.finish(round.segment, round.clock);
         let (has_failed, is_quiet) = (snapshots.has_failed(), self.is_quiet);
         Ok(Finished {
+            fill: 0,
             counts: self.counts(round.segment),
             answers: self.answers(),
             has_failed,

@@ -241,7 +241,9 @@ pub struct TriggerOptions {
     pub rotate_interval: Duration,
     /// Has the command of `run` run.
     pub run_on: Option<String>,
-    /// The command that `run_on` runs, with `sh -c`.
+    /// The same when a ring was filled to so many percent. Not of a flight recorder, whose rings are full.
+    pub run_on_fill: Option<u64>,
+    /// The command that `run_on` and `run_on_fill` run, with `sh -c`.
     pub run: Option<String>,
     /// The least time between two runs of it.
     pub run_interval: Duration,
@@ -261,6 +263,7 @@ impl Default for TriggerOptions {
             rotate_on: None,
             rotate_interval: INTERVAL,
             run_on: None,
+            run_on_fill: None,
             run: None,
             run_interval: INTERVAL,
         }

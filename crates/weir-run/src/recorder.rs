@@ -94,6 +94,8 @@ pub(crate) struct Recorder {
     aside_bytes: usize,
     /// Of some ring so much was read the last time that it should be read sooner the next time.
     is_busy: bool,
+    /// How full the fullest ring was when it was read, in percent.
+    fill: u64,
     counts: Option<usize>,
     globals: usize,
     /// By ring, once something came through it.
@@ -171,6 +173,7 @@ impl Recorder {
             ring_bytes: compiled.object.maps[compiled.ring as usize].max_entries as usize,
             aside_bytes,
             is_busy: false,
+            fill: 0,
             counts: compiled.events.map(|map| map as usize),
             globals: compiled.globals as usize,
             streams: Vec::new(),
@@ -271,6 +274,11 @@ impl Recorder {
         self.is_busy
     }
 
+    /// How full the fullest ring was before it was read, since this was asked last; in percent.
+    pub(crate) fn take_fill(&mut self) -> u64 {
+        std::mem::take(&mut self.fill)
+    }
+
     /// Whether there is no use in going on.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
@@ -278,6 +286,7 @@ impl Recorder {
 
     fn drain_lane(&mut self, segment: &Segment, lane: usize, clock: Option<&Clock>, is_over: bool) -> bool {
         let mut ring = segment.ring(self.ring).lane(lane);
+        self.fill = self.fill.max((ring.filled() * 100 / self.ring_bytes as u64).min(100));
         let mut aside = std::mem::take(&mut self.streams[lane].aside);
         let (mut bytes, mut taken, mut moved) = (0, 0, 0);
         while taken < RECORDS_PER_TURN && moved < ASIDE_PER_TURN {

@@ -17,6 +17,7 @@ use weir_sessions::context::Context;
 use weir_sessions::rule::Rule;
 use weir_source::{Diagnostic, SourceFile};
 use weir_symbols::{LinkAddr, pattern};
+use weir_trace::write::Limits;
 
 use crate::event::fetch::Fetched;
 use crate::event::text::Text;
@@ -114,8 +115,26 @@ fn check_options(options: &RecordOptions, run: &Options) -> Result<(), Failure> 
             "events that wait for room cost what they wait: leave blocking or the budget out".to_owned(),
         );
     }
-    if options.triggers.run_on.is_some() != options.triggers.run.is_some() {
-        return refused("a command (run) and the event that it is run on (run_on) go together".to_owned());
+    if options.pipe.is_some()
+        && (options.snapshots.is_some() || options.session.is_some() || options.limits != Limits::default())
+    {
+        return refused(
+            "a pipe has one trace: no snapshots, no folders of a session, no files of so many bytes"
+                .to_owned(),
+        );
+    }
+    if options.triggers.run_on_fill.is_some_and(|percent| !(1..=100).contains(&percent)) {
+        return refused("a ring is filled to 1 to 100 percent (run_on_fill)".to_owned());
+    }
+    if options.triggers.run_on_fill.is_some() && options.snapshots.is_some() {
+        return refused("rings of a flight recorder are always full: leave run_on_fill out".to_owned());
+    }
+    let runs = options.triggers.run_on.is_some() || options.triggers.run_on_fill.is_some();
+    if runs != options.triggers.run.is_some() {
+        return refused(
+            "a command (run) and the event that it is run on (run_on), or how full a ring is (run_on_fill), go together"
+                .to_owned(),
+        );
     }
     if options.limits.files == Some(0)
         || options.limits.files.is_some() && options.limits.file_bytes.is_none()

@@ -34,6 +34,10 @@ pub(crate) trait Sink {
     fn has_failed(&self) -> bool {
         false
     }
+    /// How full the fullest ring was at most since this was asked last, in percent.
+    fn fill(&self) -> u64 {
+        0
+    }
     /// Does `work` while nothing is read of the rings.
     fn paused(&mut self, work: &mut dyn FnMut()) {
         work();
@@ -74,5 +78,7 @@ pub(crate) struct Finished {
     pub(crate) answers: Vec<Result<String, String>>,
     /// Something could not be written.
     pub(crate) has_failed: bool,
+    /// As of [`Sink::fill`].
+    pub(crate) fill: u64,
     pub(crate) notice: Option<Notice>,
 }

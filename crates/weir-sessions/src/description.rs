@@ -75,7 +75,7 @@ pub struct Schedule {
 }
 
 /// The names that [`Description::options`] may have: options of `weir record`, which each recording gets as they are.
-pub const OPTIONS: [&str; 19] = [
+pub const OPTIONS: [&str; 20] = [
     "trace-format",
     "file-size",
     "file-count",
@@ -93,6 +93,7 @@ pub const OPTIONS: [&str; 19] = [
     "rotate-on",
     "rotate-interval",
     "run-on",
+    "run-on-fill",
     "run",
     "run-interval",
 ];

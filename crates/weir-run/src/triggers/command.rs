@@ -1,11 +1,12 @@
-//! `--run-on`: starts a command when events ask for it, as a child of weir's, and tells how it ended.
+//! `--run-on` and `--run-on-fill`: starts a command when events ask for it, or a ring fills, as a child of weir's, and tells how it ended.
 //!
-//! In: how many events have asked, and when the last of each name did. Out: a process, `sh -c COMMAND`, with the event in its environment:
+//! In: how many events have asked, and when the last of each name did; how full the rings were. Out: a process, `sh -c COMMAND`, with the event in its environment:
 //!
 //! | variable | is |
 //! |---|---|
-//! | `WEIR_EVENT` | the event that asked last, as PROVIDER:EVENT |
-//! | `WEIR_TIME` | when it came, ns since 1970 |
+//! | `WEIR_EVENT` | the event that asked last, as PROVIDER:EVENT; not there where none has |
+//! | `WEIR_TIME` | when it came, ns since 1970; without an event: now |
+//! | `WEIR_RING_FILL` | how full the fullest ring was since the last start, in percent, where it was as full as was asked for |
 //! | `WEIR_EVENTS` | how many have asked since the last start |
 //! | `WEIR_FOLDER` | where is recorded into |
 //! | `WEIR_SESSION` | the session, where it is one |
@@ -41,14 +42,15 @@ const END_WAIT: Duration = Duration::from_secs(1);
 const END_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Weir's own, which no command has of somebody else.
-const VARIABLES: [&str; 5] = ["WEIR_EVENT", "WEIR_TIME", "WEIR_EVENTS", FOLDER, "WEIR_SESSION"];
+const VARIABLES: [&str; 6] = [EVENT, "WEIR_TIME", "WEIR_EVENTS", FOLDER, "WEIR_SESSION", RING_FILL];
+const EVENT: &str = "WEIR_EVENT";
 const FOLDER: &str = "WEIR_FOLDER";
+const RING_FILL: &str = "WEIR_RING_FILL";
 
 pub(super) struct Commands {
-    /// How many events have asked.
-    asked: usize,
-    /// By event, when the last one did.
-    last: usize,
+    /// How many events have asked, and by event, when the last one did: maps.
+    events: Option<(usize, usize)>,
+    fill: Option<Fill>,
     names: Vec<String>,
     command: String,
     /// What each command has in its environment.
@@ -63,9 +65,20 @@ pub(super) struct Commands {
     notices: Notices,
 }
 
+/// Rings that fill.
+struct Fill {
+    /// The command runs from so many percent on.
+    percent: u64,
+    /// The most that was seen since the last start, if it was as much.
+    asked: Option<u64>,
+    /// The most that was seen at all.
+    most: u64,
+}
+
 struct Running {
     pid: Pid,
-    event: String,
+    /// What asked for it.
+    why: String,
 }
 
 impl Commands {
@@ -76,7 +89,7 @@ impl Commands {
     }
 
     pub(super) fn new(
-        (asked, last): (usize, usize),
+        (events, fill): (Option<(usize, usize)>, Option<u64>),
         names: Vec<String>,
         command: &str,
         interval: Duration,
@@ -88,8 +101,8 @@ impl Commands {
         environment.extend(session.map(|session| ("WEIR_SESSION".to_owned(), session.to_owned())));
         let command = command.to_owned();
         Commands {
-            asked,
-            last,
+            events,
+            fill: fill.map(|percent| Fill { percent, asked: None, most: 0 }),
             names,
             command,
             environment,
@@ -103,12 +116,21 @@ impl Commands {
         }
     }
 
-    /// Takes the end of the one that runs, and starts the next if it is time.
-    pub(super) fn look(&mut self, segment: &Segment, now: Instant) {
+    /// Takes the end of the one that runs, and starts the next if it is time. `fill`: how full the fullest ring was since the last look.
+    pub(super) fn look(&mut self, segment: &Segment, fill: u64, now: Instant) {
+        self.fills(fill);
         self.reap();
         let has_passed = self.started.is_none_or(|at| now.duration_since(at) >= self.interval);
         if self.running.is_none() && has_passed {
             self.start(segment, now);
+        }
+    }
+
+    /// The fullest ring was so full.
+    pub(super) fn fills(&mut self, fill: u64) {
+        if let Some(of) = &mut self.fill {
+            of.most = of.most.max(fill);
+            of.asked = of.asked.max((fill >= of.percent).then_some(fill));
         }
     }
 
@@ -120,7 +142,7 @@ impl Commands {
             self.start(segment, Instant::now());
             is_late = self.wait(began);
         }
-        let (command, asked) = (&self.command, word(segment, self.asked, 0));
+        let (command, asked) = (&self.command, self.asked(segment));
         if is_late {
             note!(self.notices, Triggers, "`{command}` still runs, and is not waited for");
         }
@@ -132,10 +154,16 @@ impl Commands {
                 asked - self.seen
             );
         }
-        if asked > 0 && !is_quiet {
-            let failed =
-                if self.failed > 0 { format!(", {} of them failed", self.failed) } else { String::new() };
-            let times = if self.runs == 1 { "once".to_owned() } else { format!("{} times", self.runs) };
+        let failed =
+            if self.failed > 0 { format!(", {} of them failed", self.failed) } else { String::new() };
+        let times = if self.runs == 1 { "once".to_owned() } else { format!("{} times", self.runs) };
+        if let Some(Fill { percent, most, .. }) = self.fill.as_ref().filter(|_| !is_quiet) {
+            note!(
+                self.notices,
+                Triggers,
+                "  the fullest ring was filled to {most}%; `{command}` was run {times}{failed} (--run-on-fill {percent})"
+            );
+        } else if asked > 0 && !is_quiet {
             note!(
                 self.notices,
                 Triggers,
@@ -157,7 +185,7 @@ impl Commands {
     }
 
     fn reap(&mut self) {
-        let Some(Running { pid, event }) = &self.running else { return };
+        let Some(Running { pid, why }) = &self.running else { return };
         let how = match waitpid(*pid, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::StillAlive) | Err(Errno::EINTR) => return,
             Ok(WaitStatus::Exited(_, 0)) => None,
@@ -168,43 +196,47 @@ impl Commands {
         };
         if let Some(how) = how {
             self.failed += 1;
-            note!(self.notices, Triggers, "`{}` {how} ({event}, --run-on)", self.command);
+            note!(self.notices, Triggers, "`{}` {how} ({why})", self.command);
         }
         self.running = None;
     }
 
-    /// Starts it if an event has asked since the last start.
+    /// How many events have asked.
+    fn asked(&self, segment: &Segment) -> u64 {
+        self.events.map_or(0, |(asked, _)| word(segment, asked, 0))
+    }
+
+    /// Starts it if an event has asked since the last start, or a ring was as full.
     fn start(&mut self, segment: &Segment, now: Instant) {
-        let asked = word(segment, self.asked, 0);
-        if asked == self.seen {
-            return;
-        }
-        let (event, time) = self.last(segment);
-        let of_event = [
-            ("WEIR_EVENT", event.clone()),
+        let asked = self.asked(segment);
+        let fill = self.fill.as_mut().and_then(|fill| fill.asked.take());
+        let last = self.events.filter(|_| asked != self.seen).map(|(_, last)| self.last(segment, last));
+        let (why, time) = match (&last, fill) {
+            (Some((event, time)), _) => (format!("{event}, --run-on"), *time),
+            (None, Some(fill)) => (format!("a ring was filled to {fill}%, --run-on-fill"), now_ns()),
+            (None, None) => return,
+        };
+        let mut of_event = vec![
             ("WEIR_TIME", since_1970(time).to_string()),
             ("WEIR_EVENTS", (asked - self.seen).to_string()),
         ];
+        of_event.extend(last.map(|(event, _)| (EVENT, event)));
+        of_event.extend(fill.map(|fill| (RING_FILL, fill.to_string())));
         (self.seen, self.started) = (asked, Some(now));
         self.runs += 1;
         match spawn(&self.command, &self.environment, &of_event) {
-            Ok(pid) => self.running = Some(Running { pid, event }),
+            Ok(pid) => self.running = Some(Running { pid, why }),
             Err(error) => {
                 self.failed += 1;
-                note!(
-                    self.notices,
-                    Triggers,
-                    "`{}` could not be started: {error:#} ({event}, --run-on)",
-                    self.command
-                );
+                note!(self.notices, Triggers, "`{}` could not be started: {error:#} ({why})", self.command);
             }
         }
     }
 
     /// The event that asked last, by its time.
-    fn last(&self, segment: &Segment) -> (String, u64) {
+    fn last(&self, segment: &Segment, last: usize) -> (String, u64) {
         let number = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let entries = segment.map(self.last).entries();
+        let entries = segment.map(last).entries();
         let newest = entries.iter().map(|(event, time)| (number(time), number(event))).max();
         let (time, event) = newest.unwrap_or_default();
         let name = usize::try_from(event).ok().and_then(|event| self.names.get(event));

@@ -78,23 +78,33 @@ impl Watch {
             since: Instant::now(),
         });
         let [asked, last] = RUN.map(|name| index(compiled, name));
-        let commands = asked.zip(last).zip(triggers.run.as_deref()).map(|(maps, command)| {
+        let (maps, fill) = (asked.zip(last), triggers.run_on_fill);
+        let command = triggers.run.as_deref().filter(|_| maps.is_some() || fill.is_some());
+        let commands = command.map(|command| {
             let names = compiled.schema.events.iter().map(full_name).collect();
             let folder = match &options.pipe {
                 None => std::path::absolute(&options.output).unwrap_or_else(|_| options.output.clone()),
                 Some(_) => options.output.clone(),
             };
             let interval = triggers.run_interval;
-            Commands::new(maps, names, command, interval, &folder, options.session.as_deref(), notices)
+            Commands::new(
+                (maps, fill),
+                names,
+                command,
+                interval,
+                &folder,
+                options.session.as_deref(),
+                notices,
+            )
         });
         let is_any = gate.is_some() || rotate.is_some() || commands.is_some();
         is_any.then(|| Watch { gate, rotate, commands, is_quiet, notices: notices.clone() })
     }
 
     /// What events ask for now; commands are started.
-    fn due(&mut self, segment: &Segment) -> Due {
+    fn due(&mut self, segment: &Segment, sink: &dyn Sink) -> Due {
         if let Some(commands) = &mut self.commands {
-            commands.look(segment, Instant::now());
+            commands.look(segment, sink.fill(), Instant::now());
         }
         let has_stopped = |gate: &Gate| !gate.starts && word(segment, gate.stopped, 0) > 0;
         Due {
@@ -135,8 +145,8 @@ impl Part for Watch {
         Ok(())
     }
 
-    fn round(&mut self, round: &mut Round<'_>, _: &mut dyn Sink) -> Result<(), Failure> {
-        let due = self.due(round.segment);
+    fn round(&mut self, round: &mut Round<'_>, sink: &mut dyn Sink) -> Result<(), Failure> {
+        let due = self.due(round.segment, sink);
         round.requests.rotate |= due.rotate;
         round.requests.is_waiting = self.is_waiting(round.segment);
         if due.stop {
@@ -155,7 +165,7 @@ impl Part for Watch {
     }
 
     /// A command that was asked for and was not run is run now.
-    fn end(&mut self, segment: &Segment, _: &Requests, _: &Finished) {
+    fn end(&mut self, segment: &Segment, _: &Requests, finished: &Finished) {
         if let Some(gate) = self.gate.as_ref().filter(|_| !self.is_quiet) {
             let say = |map: usize, what: &str| {
                 let count = word(segment, map, 0);
@@ -167,7 +177,8 @@ impl Part for Watch {
             say(gate.stopped, "events stopped it (--stop-on)");
             say(gate.outside, "events came while it was stopped, and are not in it");
         }
-        if let Some(commands) = self.commands.take() {
+        if let Some(mut commands) = self.commands.take() {
+            commands.fills(finished.fill);
             commands.finish(segment, self.is_quiet);
         }
     }

@@ -264,6 +264,8 @@ fn options_that_no_command_line_has_are_refused() {
     );
     check(&|record| record.limits.files = Some(3), "where they have a size");
     check(&|record| record.triggers.run = Some("true".to_owned()), "go together");
+    check(&|record| record.triggers.run_on_fill = Some(80), "go together");
+    check(&|record| record.triggers.run_on_fill = Some(101), "1 to 100 percent");
     let mut both = Options::default();
     both.command = Some(vec!["true".to_owned()]);
     both.processes = vec![ProcessSpec::Pid(1)];

@@ -208,8 +208,16 @@ impl Create {
     pub(crate) fn options(&self) -> Vec<(&'static str, String)> {
         let Flight { overwrite, snapshot_on, snapshot_after, snapshot_interval, snapshot_at_end, snapshots } =
             &self.flight;
-        let Triggers { start_on, stop_on, rotate_on, rotate_interval, run_on, run, run_interval } =
-            &self.triggers;
+        let Triggers {
+            start_on,
+            stop_on,
+            rotate_on,
+            rotate_interval,
+            run_on,
+            run_on_fill,
+            run,
+            run_interval,
+        } = &self.triggers;
         let is = |given: bool| given.then(String::new);
         let is_default = self.dialect == Dialect::Weir;
         let options = [
@@ -230,8 +238,9 @@ impl Create {
             ("rotate-on", rotate_on.clone()),
             ("rotate-interval", rotate_on.as_ref().map(|_| time(rotate_interval))),
             ("run-on", run_on.clone()),
+            ("run-on-fill", run_on_fill.map(|percent| percent.to_string())),
             ("run", run.clone()),
-            ("run-interval", run_on.as_ref().map(|_| time(run_interval))),
+            ("run-interval", run.as_ref().map(|_| time(run_interval))),
         ];
         assert!(options.iter().map(|(name, _)| *name).eq(OPTIONS), "the table has other rows");
         options.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()

@@ -6,12 +6,14 @@
 
 use std::time::Duration;
 
+use clap::ArgGroup;
 use weir_run::TriggerOptions;
 
 use crate::args::flight::time;
 
 #[derive(clap::Args, Default, Debug)]
 #[command(next_help_heading = "Triggers")]
+#[command(group(ArgGroup::new("runs").multiple(true).args(["run_on", "run_on_fill"])))]
 pub(crate) struct Triggers {
     /// Record nothing until an event comes of whose fields this holds, which is the first: `state == 2`, or with the name of
     /// the event `shop:open if state == 2`, or `shop:open`. Events that lack one of these fields do not start it
@@ -35,13 +37,17 @@ pub(crate) struct Triggers {
     #[arg(long, value_name = "EXPR", requires = "run", allow_hyphen_values = true)]
     pub(crate) run_on: Option<String>,
 
-    /// The command that --run-on runs, with `sh -c`, as a child of weir: WEIR_EVENT and WEIR_TIME in its environment are the name of the event
+    /// Run a command (--run) when a ring was filled to so many percent: with WEIR_RING_FILL in its environment, and without WEIR_EVENT
+    #[arg(long, value_name = "PERCENT", requires = "run", value_parser = percent, conflicts_with = "overwrite")]
+    pub(crate) run_on_fill: Option<u64>,
+
+    /// The command that --run-on and --run-on-fill run, with `sh -c`, as a child of weir: WEIR_EVENT and WEIR_TIME in its environment are the name of the event
     /// and its ns since 1970, WEIR_EVENTS how many events asked, WEIR_FOLDER where is recorded into, WEIR_SESSION the session
-    #[arg(long, value_name = "COMMAND", requires = "run_on", allow_hyphen_values = true)]
+    #[arg(long, value_name = "COMMAND", requires = "runs", allow_hyphen_values = true)]
     pub(crate) run: Option<String>,
 
     /// The command is started once in this time, and never while it still runs; events that ask in between share the next start
-    #[arg(long, value_name = "TIME", default_value = "1s", requires = "run_on", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "run", value_parser = time)]
     pub(crate) run_interval: Duration,
 }
 
@@ -53,8 +59,17 @@ impl Triggers {
         options.rotate_on = self.rotate_on.clone();
         options.rotate_interval = self.rotate_interval;
         options.run_on = self.run_on.clone();
+        options.run_on_fill = self.run_on_fill;
         options.run = self.run.clone();
         options.run_interval = self.run_interval;
         options
     }
+}
+
+/// 80 or 80%.
+fn percent(text: &str) -> Result<u64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    percent
+        .filter(|percent| (1..=100).contains(percent))
+        .ok_or_else(|| "1 to 100 percent are wanted".to_owned())
 }

@@ -188,6 +188,35 @@ fn events_that_ask_for_a_command_all_the_time_share_it() {
 }
 
 #[test]
+fn a_ring_that_fills_runs_a_command() {
+    let file = paths::fresh("triggers", "fill-said");
+    let command = format!("echo ${{WEIR_EVENT-none}} $WEIR_EVENTS $WEIR_RING_FILL >> '{}'", file.display());
+    let run = |percent: &str, interval: &str, arguments: &[&str]| {
+        let folder = paths::fresh("triggers", "fill");
+        let options =
+            ["--size", "16K", "--run-on-fill", percent, "--run-interval", interval, "--run", &command];
+        let said = record(&folder, &options, arguments);
+        fs::remove_dir_all(folder).unwrap();
+        let lines = fs::read_to_string(&file).unwrap_or_default();
+        let _ = fs::remove_file(&file);
+        let fill = |line: &str| line.strip_prefix("none 0 ").expect(line).parse::<u64>().expect(line);
+        (said, lines.lines().map(fill).collect::<Vec<u64>>())
+    };
+    // More than a ring has room for, at once: some at once, the rest at the end.
+    let (said, fills) = run("80%", "10min", &["i", "2", "50000"]);
+    assert!(
+        (1..=2).contains(&fills.len()) && fills.iter().all(|fill| (80..=100).contains(fill)),
+        "{fills:?}: {said}"
+    );
+    let most =
+        told(&said.replace("the fullest ring was filled to ", "").replace('%', " "), "(--run-on-fill 80)");
+    assert_eq!(Some(&most), fills.iter().max(), "{said}");
+    // Some bytes of it are not.
+    let (said, fills) = run("50", "1s", &["i", "1", "10"]);
+    assert!(fills.is_empty() && said.contains("was run 0 times (--run-on-fill 50)"), "{fills:?}: {said}");
+}
+
+#[test]
 fn a_command_that_runs_on_holds_nothing_up() {
     let folder = paths::fresh("triggers", "long");
     let process = paths::fresh("triggers", "long-process");
@@ -217,7 +246,12 @@ fn wrong_input_is_refused_before_anything_is_done() {
     check(2, &["--rotate-on", "n == 1"], "--rotate-on is of sessions");
     check(2, &["--run-on", "n == 1"], "--run <COMMAND>");
     check(2, &["--run", "true"], "--run-on <EXPR>");
-    check(2, &["--run-interval", "1s"], "--run-on <EXPR>");
+    check(2, &["--run-interval", "1s"], "--run <COMMAND>");
+    check(2, &["--run-on-fill", "80"], "--run <COMMAND>");
+    check(2, &["--run-on-fill", "80", "--run", "true", "--overwrite"], "cannot be used with");
+    for percent in ["0", "101", "-1", "x", "%"] {
+        check(2, &["--run-on-fill", percent, "--run", "true"], "");
+    }
     check(1, &["--run-on", "n == 1", "--run", ""], "there is no command");
     check(1, &["--stop-on", "n =="], "<stop-on>");
     check(1, &["--start-on", "m == 1"], "the event has no field `m`");
