@@ -91,6 +91,9 @@ u64 weir_declared_copy(u8 *to, u64 size, const u64_word *context, u64 which)
     if (kind == BYTES || !from)
         return 0;
     u64 shift = (u8)(which >> 24), count = held(context, (u8)(which >> 16)), most = size >> shift;
+    /* What a call has answered that failed is no number of elements. */
+    if (count >> 63)
+        count = 0;
     u64 bytes = (count < most ? count : most) << shift;
     copy_bytes(to, bytes, from);
     return bytes | (count > most ? CUT : 0);

@@ -242,7 +242,9 @@ impl Recording {
         let mut faults = self.triggers.faults();
         let named = if self.options.rules.len() > 1 { self.named(module, world) } else { BTreeMap::new() };
         for clause in std::mem::take(&mut module.functions) {
-            let &Asked { rule, ref fetched, .. } = self.asked_by(&clause);
+            let &Asked { rule, ref fetched, ref attach_point, .. } = self.asked_by(&clause);
+            // Of a pattern's events one that cannot be recorded is left out.
+            let is_pattern = attach_point.rsplit(':').take(2).any(|part| part.contains(['*', '?', '[']));
             let mut ways: Vec<Way> = Vec::new();
             for (place, event) in event::events(&clause, world).into_iter().enumerate() {
                 let Some(schema) = self.schema(rule, &clause.trigger, place, &event, world) else { continue };
@@ -257,6 +259,10 @@ impl Recording {
                 left_out.into_iter().for_each(|message| warn(Diagnostic::warning(clause.span, message)));
                 if let Some(refusal) = recorded::refusal(&schema) {
                     let name = &event.name;
+                    if is_pattern {
+                        warn(Diagnostic::warning(clause.span, format!("{name} is not recorded: {refusal}")));
+                        continue;
+                    }
                     return Err(Failure::Refused(anyhow!("cannot record {name}: {refusal}")));
                 }
                 let (most, size) = (recorded::bytes_max(&schema), self.options.ring_bytes);

@@ -308,10 +308,13 @@ impl Lower<'_> {
         cursor: Cursor,
         length: ObjectId,
     ) {
-        let [fits, empty, measured] = std::array::from_fn(|_| self.label());
+        let [counts, fits, empty, measured] = std::array::from_fn(|_| self.label());
         let length = Place::Object(length, 0);
         let count = self.copy_of(count);
         let most = SEQUENCE_BYTES_MAX / element;
+        self.branch(jmp::JSGE, count, Src::Imm(0), counts);
+        self.mov_imm(count, 0);
+        self.insts.push(Inst::Label(counts));
         self.branch(jmp::JLE, count, Src::Imm(most as i32), fits);
         self.mov_imm(count, most as i32);
         self.count_of_event(event, EVENT_CUT);

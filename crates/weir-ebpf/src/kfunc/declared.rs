@@ -8,7 +8,7 @@
 //! |---|---|---|---|---|---|---|
 //! | 0 | a text | slot of the address | kind | 0 | 0 | 0 |
 //! | 1 | bytes | slot of the address | kind | 0 | 0 | how many |
-//! | 2 | elements | slot of the address | kind | slot of the count | log2 of an element's bytes | 0 |
+//! | 2 | elements, none where the count is negative | slot of the address | kind | slot of the count | log2 of an element's bytes | 0 |
 //! | 3 | a word of a row | slot | kind | 0 | 0 | 0 |
 //!
 //! Slots from [`ROW_WORDS`] on are no words of the context, but those of a row of words whose address slot [`ROW_SLOT`] has: what a
@@ -186,7 +186,9 @@ impl DeclaredCopy {
             }
             Declared::Bytes { bytes, .. } => (u64::from(bytes), false),
             Declared::Elements { count_slot, shift, .. } => {
-                let (count, most) = (held(count_slot), u64::from(self.size >> shift));
+                // What a call has answered that failed is no number of elements.
+                let count = held(count_slot);
+                let (count, most) = (if count >> 63 == 1 { 0 } else { count }, u64::from(self.size >> shift));
                 (count.min(most) << shift, count > most)
             }
         };
@@ -280,7 +282,8 @@ mod tests {
         let elements = Declared::Elements { slot: 9, count_slot: 4, shift: 1 };
         assert_eq!(copied(elements, 5, 1, 2), (vec![1, 2, 3, 4], 4));
         assert_eq!(copied(elements, 5, 1, 3), (vec![1, 2, 3, 4], 4 | CUT));
-        assert_eq!(copied(elements, 5, 1, u64::MAX), (vec![1, 2, 3, 4], 4 | CUT));
+        assert_eq!(copied(elements, 5, 1, u64::MAX >> 1), (vec![1, 2, 3, 4], 4 | CUT));
+        assert_eq!(copied(elements, 5, 1, u64::MAX), (vec![], 0));
         assert_eq!(copied(elements, 5, 0, 3), (vec![], 0));
         assert_eq!(copied(Declared::Bytes { slot: 9, bytes: 3 }, 3, 0, 0), (vec![0; 3], 0));
         assert_eq!(copied(Declared::Text { slot: 9 }, 8, 0, 0), (b"(null)\0".to_vec(), 7));

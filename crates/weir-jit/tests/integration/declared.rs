@@ -268,9 +268,18 @@ fn as_many_elements_are_copied_as_the_count_says() {
             let declared = Declared::Elements { slot: SLOT, count_slot: COUNT_SLOT, shift };
             let engine = Engines::new(declared, size);
             let most = u64::from(size >> shift);
-            let counts = (0..=40).chain([most.saturating_sub(1), most, most + 1, 1 << 32, u64::MAX]);
+            let counts = (0..=40).chain([
+                most.saturating_sub(1),
+                most,
+                most + 1,
+                1 << 32,
+                u64::MAX >> 1,
+                1 << 63,
+                u64::MAX,
+            ]);
             for count in counts {
-                let length = (count.min(most) << shift) as usize;
+                let elements = if count >> 63 == 1 { 0 } else { count.min(most) };
+                let length = (elements << shift) as usize;
                 let memory: Vec<u8> = (0..length).map(|at| (at * 11) as u8).collect();
                 for (index, at) in places(length).into_iter().enumerate() {
                     let address = pages.put_bytes(at, &memory);

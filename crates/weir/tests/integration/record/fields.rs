@@ -128,6 +128,69 @@ fn events_of_up_to_32_fields_are_recorded() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// A count is what a call has answered that failed: there is nothing then, and nothing behind the buffer is read.
+#[test]
+fn negative_counts_are_no_elements() {
+    let folder = paths::fresh("record", "negative");
+    let source = r#"
+        #include <sys/mman.h>
+        #include <unistd.h>
+        #include "weir/tracepoint.h"
+        int main(void) {
+            char *pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            munmap(pages + 4096, 4096);
+            char *buffer = pages + 4096 - 64;
+            int n = (int)read(-1, buffer, 64);
+            WEIR_TRACEPOINT(rec, failed, (blob, a, buffer, n), (sequence(long), b, (long *)buffer, n), (text, c, buffer, n));
+            WEIR_TRACEPOINT(rec, row, (blob, a, buffer, n), (sequence(long), b, (long *)buffer, n), (text, c, buffer, n),
+                (blob, d, buffer, n), (blob, e, buffer, n), (blob, f, buffer, n), (blob, g, buffer, n));
+            return 0;
+        }
+    "#;
+    let flags = ["-O1", "-I", &paths::root().join("include").display().to_string()];
+    let program = target::build("record-negative", target::Source::Text(source), &flags);
+    let output =
+        weir(&["record", "-e", "rec:*", "-o", folder.to_str().unwrap(), "--", program.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let none = |names: &str| {
+        let field = |name: char| match name {
+            'c' => "_c_length = 0, c = \"\"".to_owned(),
+            name => format!("_{name}_length = 0, {name} = [ ]"),
+        };
+        names.chars().map(field).collect::<Vec<_>>().join(", ")
+    };
+    let expected =
+        [format!("rec:failed {{ {} }}", none("abc")), format!("rec:row {{ {} }}", none("abcdefg"))];
+    assert_eq!(read_by_weir(&folder).events, expected);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// Of a pattern's events those that cannot be recorded are left out; one that is named is refused.
+#[test]
+fn an_event_that_may_be_too_long_keeps_no_other_from_being_recorded() {
+    let folder = paths::fresh("record", "too-long");
+    let texts: String = (0..29).map(|n| format!(", (string, s{n}, \"x\")")).collect();
+    let source = format!(
+        "#include \"weir/tracepoint.h\"\nint main(void) {{ WEIR_TRACEPOINT(st, long_one{texts}); \
+         WEIR_TRACEPOINT(st, small, (int, n, 1)); return 0; }}\n"
+    );
+    let flags = ["-O1", "-I", &paths::root().join("include").display().to_string()];
+    let program = target::build("record-too-long", target::Source::Text(&source), &flags);
+    let program = program.to_str().unwrap();
+    let record = |event: &str| weir(&["record", "-e", event, "-o", folder.to_str().unwrap(), "--", program]);
+    let output = record("st:*");
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains("the limit is 28672"), "{said}");
+    assert_eq!(read_by_weir(&folder).events, ["st:small { n = 1 }"]);
+    fs::remove_dir_all(&folder).unwrap();
+    let output = record("st:long_one");
+    assert!(
+        !output.status.success() && text(&output.stderr).contains("cannot record"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
 #[test]
 fn long_texts_are_cut_and_null_ones_are_named() {
     let folder = paths::fresh("record", "long");
