@@ -22,6 +22,16 @@
 
 #include "weir/tracepoint.h"
 
+/* What nothing in the program refers to, and readers of the file want: kept by compilers and, where they know how to say so, by linkers. */
+#if defined(__has_attribute)
+#if __has_attribute(retain)
+#define WEIR_LTTNG_KEPT used, retain
+#endif
+#endif
+#ifndef WEIR_LTTNG_KEPT
+#define WEIR_LTTNG_KEPT used
+#endif
+
 #ifdef __cplusplus
 #define WEIR_LTTNG_EXTERN extern "C"
 #else
@@ -476,14 +486,26 @@ constexpr weir_lttng_pointers<sizeof...(I)> weir_lttng_point(const struct weir_l
 /* An event's place, and what calls those who want it. The file that includes this says what else it makes of an event. */
 #undef WEIR_LTTNG_PLACE
 #if defined(LTTNG_UST_TRACEPOINT_DEFINE) || defined(TRACEPOINT_DEFINE)
-#define WEIR_LTTNG_PLACE(provider, event, pairs)										\
-	struct weir_lttng_place lttng_ust_tracepoint_##provider##___##event							\
-		__attribute__((section("lttng_ust_tracepoints"), visibility("hidden"))) = {					\
-			sizeof(struct weir_lttng_place), #provider, #event, 0, 0, 0, WEIR_LTTNG_SIGNATURE(pairs)};		\
-	static struct weir_lttng_place *weir_lttng_listed_##provider##___##event						\
-		__attribute__((section("lttng_ust_tracepoints_ptrs"), used)) = &lttng_ust_tracepoint_##provider##___##event;
+#define WEIR_LTTNG_PLACE(provider, event, pairs)									\
+	struct weir_lttng_place lttng_ust_tracepoint_##provider##___##event						\
+		__attribute__((section("lttng_ust_tracepoints"), visibility("hidden"))) = {				\
+			sizeof(struct weir_lttng_place), #provider, #event, 0, 0, 0, WEIR_LTTNG_SIGNATURE(pairs)};	\
+	static struct weir_lttng_place *weir_lttng_listed_##provider##___##event					\
+		__attribute__((section("lttng_ust_tracepoints_ptrs"), WEIR_LTTNG_KEPT)) =				\
+			&lttng_ust_tracepoint_##provider##___##event;							\
+	WEIR_LTTNG_NEEDS(provider, event)
 #else
 #define WEIR_LTTNG_PLACE(provider, event, pairs)
+#endif
+/* The program needs what describes the event, unless that is in a library that comes by itself: it is taken out of an archive. */
+#undef WEIR_LTTNG_NEEDS
+#if defined(LTTNG_UST_TRACEPOINT_PROBE_DYNAMIC_LINKAGE) || defined(TRACEPOINT_PROBE_DYNAMIC_LINKAGE)
+#define WEIR_LTTNG_NEEDS(provider, event)
+#else
+#define WEIR_LTTNG_NEEDS(provider, event)									\
+	WEIR_LTTNG_EXTERN const char weir_lttng_provides_##provider##___##event;				\
+	static const char *const weir_lttng_needs_##provider##___##event __attribute__((WEIR_LTTNG_KEPT)) =	\
+		&weir_lttng_provides_##provider##___##event;
 #endif
 
 #ifndef WEIR_LTTNG_MACROS
@@ -538,8 +560,10 @@ constexpr weir_lttng_pointers<sizeof...(I)> weir_lttng_point(const struct weir_l
 	static const struct weir_lttng_event *const weir_lttng_events_##provider##___##event[] = {				\
 		&weir_lttng_event_##provider##___##event};									\
 	struct weir_lttng_provider weir_lttng_provider_##provider##___##event							\
-		__attribute__((section("weir_lttng_providers"), visibility("hidden"))) = {					\
-			sizeof(struct weir_lttng_provider), #provider, weir_lttng_events_##provider##___##event, 1, 3, 0};
+		__attribute__((section("weir_lttng_providers"), visibility("hidden"), WEIR_LTTNG_KEPT)) = {			\
+			sizeof(struct weir_lttng_provider), #provider, weir_lttng_events_##provider##___##event, 1, 3, 0};	\
+	WEIR_LTTNG_EXTERN const char weir_lttng_provides_##provider##___##event;						\
+	const char weir_lttng_provides_##provider##___##event = 0;
 #define WEIR_LTTNG_LEVEL(provider, event, level)								\
 	static const int weir_lttng_number_##provider##___##event = level;					\
 	WEIR_LTTNG_EXTERN const int *const weir_lttng_level_##provider##___##event;				\

@@ -86,51 +86,58 @@ struct weir_tracepoint_row {
 #define WEIR_TP_TABLE(name, ...) \
 	static const struct weir_tracepoint_row name[] __attribute__((__unused__)) = {__VA_ARGS__, {0, 0, ""}}
 
-/* The test, and what it guards. No name of a field is there twice. The comparison is written here, since gcc makes three instructions of a volatile load. */
-#define WEIR_TP_TEST(level, provider, event, takes, names, ...)                                                         \
-	do {                                                                                                            \
-		int weir_##provider##_##event##_is_on;                                                                  \
-		__asm__ __volatile__("cmpw $0, " WEIR_TP_SEMAPHORE(provider, event) "(%%rip)"                           \
-				     : "=@ccne"(weir_##provider##_##event##_is_on));                                    \
-		if (__builtin_expect(weir_##provider##_##event##_is_on, 0)) {                                           \
-			enum { WEIR_TP_OPEN names weir_fields };                                                        \
-			WEIR_TP_ASSERT(WEIR_TP_CAST(unsigned, level) <= WEIR_LEVEL_DEBUG,                               \
-				       "weir: a level is one of WEIR_LEVEL_EMERG to WEIR_LEVEL_DEBUG");                 \
-			WEIR_TP_ASSERT((takes) < WEIR_TP_NO_NUMBER,                                                     \
-				       "weir: a type is an integer type of 1, 2, 4 or 8 bytes, hex(T), network(T), "    \
-				       "pointer, float, double, string, text, text_array(count), blob, "                \
-				       "array(T, count), sequence(T), enumeration(T, labels) or structure(members)");   \
-			__VA_ARGS__                                                                                     \
-		}                                                                                                       \
+/*
+ * The test, and what it guards. No name of a field is there twice. The comparison is written here, since gcc makes three instructions of a
+ * volatile load.
+ */
+#define WEIR_TP_TEST(level, provider, event, takes, tables, names, ...)							\
+	do {														\
+		int weir_##provider##_##event##_is_on;									\
+		__asm__ __volatile__("cmpw $0, " WEIR_TP_SEMAPHORE(provider, event) "(%%rip)"				\
+				     : "=@ccne"(weir_##provider##_##event##_is_on));					\
+		if (__builtin_expect(weir_##provider##_##event##_is_on, 0)) {						\
+			enum { WEIR_TP_OPEN names weir_fields };							\
+			WEIR_TP_ASSERT(WEIR_TP_CAST(unsigned, level) <= WEIR_LEVEL_DEBUG,				\
+				       "weir: a level is one of WEIR_LEVEL_EMERG to WEIR_LEVEL_DEBUG");			\
+			WEIR_TP_ASSERT((takes) < WEIR_TP_NO_NUMBER,							\
+				       "weir: a type is an integer type of 1, 2, 4 or 8 bytes, hex(T), network(T), "	\
+				       "pointer, float, double, string, text, text_array(count), blob, "		\
+				       "array(T, count), sequence(T), enumeration(T, labels) or structure(members)");	\
+			WEIR_TP_ASSERT((tables) <= 16,									\
+				       "weir: of more than 12 arguments at most 16 are enumerations, structures, "	\
+				       "arrays or text_arrays");							\
+			__VA_ARGS__											\
+		}													\
 	} while (0)
 
 /* The place of an event whose arguments are in registers. */
-#define WEIR_TP_IN_REGISTERS(each, level, provider, event, ...)                                                         \
-	WEIR_TP_TEST(level, provider, event, 0 each(WEIR_TP_TAKES, __VA_ARGS__), (each(WEIR_TP_NAME, __VA_ARGS__)),     \
-		     __asm__ __volatile__ __inline__(                                                                   \
-			     WEIR_TP_SITE(WEIR_TP_SEMAPHORE(provider, event), #provider, #event,                        \
-					  each(WEIR_TP_ARGUMENT, __VA_ARGS__), each(WEIR_TP_RECORD, __VA_ARGS__))       \
-			     : : [weir] "n"(level) each(WEIR_TP_OPERAND, __VA_ARGS__)                                   \
+#define WEIR_TP_IN_REGISTERS(each, level, provider, event, ...)								\
+	WEIR_TP_TEST(level, provider, event, 0 each(WEIR_TP_TAKES, __VA_ARGS__), 0, (each(WEIR_TP_NAME, __VA_ARGS__)),	\
+		     __asm__ __volatile__ __inline__(									\
+			     WEIR_TP_SITE(WEIR_TP_SEMAPHORE(provider, event), #provider, #event,			\
+					  each(WEIR_TP_ARGUMENT, __VA_ARGS__), each(WEIR_TP_RECORD, __VA_ARGS__))	\
+			     : : [weir] "n"(level) each(WEIR_TP_OPERAND, __VA_ARGS__)					\
 			     : "cc" each(WEIR_TP_CLOBBER, __VA_ARGS__));)
 
 /*
- * The place of an event that has more: one register with the address of a row of words. The compilers take 30 operands, and constants of 32 bits, so that
- * three numbers of types are packed into one.
+ * The place of an event that has more: one register with the address of a row of words. The compilers take 30 operands, and constants of 32
+ * bits, so that three numbers of types are packed into one.
  */
-#define WEIR_TP_IN_ROW(each, level, provider, event, ...)                                                                       \
-	WEIR_TP_TEST(level, provider, event, 0 each(WEIR_TP_TAKES, __VA_ARGS__), (each(WEIR_TP_NAME, __VA_ARGS__)),             \
-		     const unsigned long weir_row[] = {each(WEIR_TP_WORD, __VA_ARGS__) 0};                                      \
-		     __asm__ __volatile__ __inline__(                                                                           \
-			     WEIR_TP_SITE(WEIR_TP_SEMAPHORE(provider, event), #provider, #event, "8@%[weir_row]",               \
-					  each(WEIR_TP_ROW_RECORD, __VA_ARGS__))                                                \
-			     : : [weir] "n"((level) | 256), [weir_row] "S"(weir_row), "m"(weir_row),                            \
-			     [p1] "n"(0 each(WEIR_TP_PACK_1, __VA_ARGS__)), [p2] "n"(0 each(WEIR_TP_PACK_2, __VA_ARGS__)),      \
-			     [p3] "n"(0 each(WEIR_TP_PACK_3, __VA_ARGS__)), [p4] "n"(0 each(WEIR_TP_PACK_4, __VA_ARGS__)),      \
-			     [p5] "n"(0 each(WEIR_TP_PACK_5, __VA_ARGS__)), [p6] "n"(0 each(WEIR_TP_PACK_6, __VA_ARGS__)),      \
-			     [p7] "n"(0 each(WEIR_TP_PACK_7, __VA_ARGS__)), [p8] "n"(0 each(WEIR_TP_PACK_8, __VA_ARGS__)),      \
-			     [p9] "n"(0 each(WEIR_TP_PACK_9, __VA_ARGS__)), [p10] "n"(0 each(WEIR_TP_PACK_10, __VA_ARGS__)),    \
-			     [p11] "n"(0 each(WEIR_TP_PACK_11, __VA_ARGS__))                                                    \
-			     each(WEIR_TP_MORE, __VA_ARGS__)                                                                    \
+#define WEIR_TP_IN_ROW(each, level, provider, event, ...)									\
+	WEIR_TP_TEST(level, provider, event, 0 each(WEIR_TP_TAKES, __VA_ARGS__),						\
+		     0 each(WEIR_TP_TABLES, __VA_ARGS__), (each(WEIR_TP_NAME, __VA_ARGS__)),					\
+		     const unsigned long weir_row[] = {each(WEIR_TP_WORD, __VA_ARGS__) 0};					\
+		     __asm__ __volatile__ __inline__(										\
+			     WEIR_TP_SITE(WEIR_TP_SEMAPHORE(provider, event), #provider, #event, "8@%[weir_row]",		\
+					  each(WEIR_TP_ROW_RECORD, __VA_ARGS__))						\
+			     : : [weir] "n"((level) | 256), [weir_row] "S"(weir_row), "m"(weir_row),				\
+			     [p1] "n"(0 each(WEIR_TP_PACK_1, __VA_ARGS__)), [p2] "n"(0 each(WEIR_TP_PACK_2, __VA_ARGS__)),	\
+			     [p3] "n"(0 each(WEIR_TP_PACK_3, __VA_ARGS__)), [p4] "n"(0 each(WEIR_TP_PACK_4, __VA_ARGS__)),	\
+			     [p5] "n"(0 each(WEIR_TP_PACK_5, __VA_ARGS__)), [p6] "n"(0 each(WEIR_TP_PACK_6, __VA_ARGS__)),	\
+			     [p7] "n"(0 each(WEIR_TP_PACK_7, __VA_ARGS__)), [p8] "n"(0 each(WEIR_TP_PACK_8, __VA_ARGS__)),	\
+			     [p9] "n"(0 each(WEIR_TP_PACK_9, __VA_ARGS__)), [p10] "n"(0 each(WEIR_TP_PACK_10, __VA_ARGS__)),	\
+			     [p11] "n"(0 each(WEIR_TP_PACK_11, __VA_ARGS__))							\
+			     each(WEIR_TP_MORE, __VA_ARGS__)									\
 			     : "cc" each(WEIR_TP_CLOBBER, __VA_ARGS__));)
 #define WEIR_TP_PACK(n, number, within) +((n) / 3 == (within) ? ((number) & 1023) << ((n) % 3 * 10) : 0)
 
@@ -185,6 +192,7 @@ struct weir_tracepoint_row {
  * What each type comes to, n being the number of the field:
  *   TAKES      how many arguments
  *   UNITS      a comma for each half of an argument, and of what else takes one of the compilers' 30 operands
+ *   TABLES     1 where MORE has an operand
  *   ARGUMENT   text of the stapsdt note
  *   RECORD     text of the weir note; `number` is what stands there for size, sign and form of a number
  *   OPERAND    what the compiler fills in there: v_n is the value, n_n a number's size, sign and form
@@ -194,6 +202,7 @@ struct weir_tracepoint_row {
  */
 #define WEIR_INTEGER_TAKES(n, T, name, value) +WEIR_TP_IF_INTEGER(T)
 #define WEIR_INTEGER_UNITS ~, ~,
+#define WEIR_INTEGER_TABLES 0
 #define WEIR_INTEGER_ARGUMENT(n, T, name, value) "%c[n_" #n "]@%[v_" #n "]"
 #define WEIR_INTEGER_RECORD(number, n, T, name, value) WEIR_TP_FIELD("1", "0", number " & 255", "0", "0", #name)
 #define WEIR_INTEGER_NUMBER(T) WEIR_TP_BYTES(T)
@@ -207,6 +216,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_HEX_TAKES(n, type, name, value) +WEIR_TP_IF_INTEGER(WEIR_TP_T_##type)
 #define WEIR_HEX_UNITS WEIR_INTEGER_UNITS
+#define WEIR_HEX_TABLES 0
 #define WEIR_HEX_ARGUMENT WEIR_INTEGER_ARGUMENT
 #define WEIR_HEX_RECORD(number, n, type, name, value) WEIR_TP_FIELD("1", "1", number " & 255", "0", "0", #name)
 #define WEIR_HEX_NUMBER(type) WEIR_TP_BYTES(WEIR_TP_T_##type)
@@ -219,6 +229,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_NETWORK_TAKES WEIR_HEX_TAKES
 #define WEIR_NETWORK_UNITS WEIR_INTEGER_UNITS
+#define WEIR_NETWORK_TABLES 0
 #define WEIR_NETWORK_ARGUMENT WEIR_INTEGER_ARGUMENT
 #define WEIR_NETWORK_RECORD WEIR_INTEGER_RECORD
 #define WEIR_NETWORK_NUMBER WEIR_HEX_NUMBER
@@ -231,6 +242,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_ENUMERATION_TAKES WEIR_HEX_TAKES
 #define WEIR_ENUMERATION_UNITS ~, ~, ~,
+#define WEIR_ENUMERATION_TABLES 1
 #define WEIR_ENUMERATION_ARGUMENT WEIR_INTEGER_ARGUMENT
 #define WEIR_ENUMERATION_RECORD(number, n, type, name, value) \
 	WEIR_TP_FIELD_WITH_TABLE("5", number " & 255", "%c[t_" #n "]", #name)
@@ -244,6 +256,7 @@ struct weir_tracepoint_row {
 /* Bits of floating-point numbers are passed as integers, which every tracer takes. */
 #define WEIR_FLOAT_TAKES(n, type, name, value) +1
 #define WEIR_FLOAT_UNITS WEIR_INTEGER_UNITS
+#define WEIR_FLOAT_TABLES 0
 #define WEIR_FLOAT_ARGUMENT(n, type, name, value) "4@%[v_" #n "]"
 #define WEIR_FLOAT_RECORD(number, n, type, name, value) WEIR_TP_FIELD("1", "2", "4", "0", "0", #name)
 #define WEIR_FLOAT_NUMBER(type) 0
@@ -256,6 +269,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_DOUBLE_TAKES WEIR_FLOAT_TAKES
 #define WEIR_DOUBLE_UNITS WEIR_INTEGER_UNITS
+#define WEIR_DOUBLE_TABLES 0
 #define WEIR_DOUBLE_ARGUMENT(n, type, name, value) "8@%[v_" #n "]"
 #define WEIR_DOUBLE_RECORD(number, n, type, name, value) WEIR_TP_FIELD("1", "2", "8", "0", "0", #name)
 #define WEIR_DOUBLE_NUMBER WEIR_FLOAT_NUMBER
@@ -268,6 +282,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_POINTER_TAKES WEIR_FLOAT_TAKES
 #define WEIR_POINTER_UNITS WEIR_INTEGER_UNITS
+#define WEIR_POINTER_TABLES 0
 #define WEIR_POINTER_ARGUMENT WEIR_DOUBLE_ARGUMENT
 #define WEIR_POINTER_RECORD(number, n, type, name, value) WEIR_TP_FIELD("1", "1", "8", "0", "0", #name)
 #define WEIR_POINTER_NUMBER WEIR_FLOAT_NUMBER
@@ -278,6 +293,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_STRING_TAKES WEIR_FLOAT_TAKES
 #define WEIR_STRING_UNITS WEIR_INTEGER_UNITS
+#define WEIR_STRING_TABLES 0
 #define WEIR_STRING_ARGUMENT WEIR_DOUBLE_ARGUMENT
 #define WEIR_STRING_RECORD(number, n, type, name, value) WEIR_TP_FIELD("2", "0", "1", "0", "0", #name)
 #define WEIR_STRING_NUMBER WEIR_FLOAT_NUMBER
@@ -288,6 +304,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_ARRAY_TAKES(n, type, name, first) +WEIR_TP_IF_NUMBER(WEIR_TP_ELEMENT(WEIR_TP_T_##type))
 #define WEIR_ARRAY_UNITS WEIR_ENUMERATION_UNITS
+#define WEIR_ARRAY_TABLES 1
 #define WEIR_ARRAY_ARGUMENT WEIR_DOUBLE_ARGUMENT
 #define WEIR_ARRAY_RECORD(number, n, type, name, first) \
 	WEIR_TP_FIELD("3", "(" number " >> 8) & 255", number " & 255", "%c[c_" #n "]", "0", #name)
@@ -303,6 +320,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_TEXT_ARRAY_TAKES WEIR_FLOAT_TAKES
 #define WEIR_TEXT_ARRAY_UNITS WEIR_ENUMERATION_UNITS
+#define WEIR_TEXT_ARRAY_TABLES 1
 #define WEIR_TEXT_ARRAY_ARGUMENT WEIR_DOUBLE_ARGUMENT
 #define WEIR_TEXT_ARRAY_RECORD(number, n, type, name, first) \
 	WEIR_TP_FIELD("3", "3", "1", "%c[c_" #n "]", "0", #name)
@@ -315,6 +333,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_SEQUENCE_TAKES(n, type, name, first, count) +1 + WEIR_TP_IF_NUMBER(WEIR_TP_ELEMENT(WEIR_TP_T_##type))
 #define WEIR_SEQUENCE_UNITS ~, ~, ~, ~,
+#define WEIR_SEQUENCE_TABLES 0
 #define WEIR_SEQUENCE_ARGUMENT(n, type, name, first, count) "8@%[v_" #n "] 8@%[c_" #n "]"
 #define WEIR_SEQUENCE_RECORD(number, n, type, name, first, count) \
 	WEIR_TP_FIELD("4", "(" number " >> 8) & 255", number " & 255", "0", "0", #name)
@@ -330,6 +349,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_TEXT_TAKES(...) +2
 #define WEIR_TEXT_UNITS WEIR_SEQUENCE_UNITS
+#define WEIR_TEXT_TABLES 0
 #define WEIR_TEXT_ARGUMENT WEIR_SEQUENCE_ARGUMENT
 #define WEIR_TEXT_RECORD(number, n, type, name, first, count) WEIR_TP_FIELD("4", "3", "1", "0", "0", #name)
 #define WEIR_TEXT_NUMBER WEIR_FLOAT_NUMBER
@@ -342,6 +362,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_BLOB_TAKES WEIR_TEXT_TAKES
 #define WEIR_BLOB_UNITS WEIR_SEQUENCE_UNITS
+#define WEIR_BLOB_TABLES 0
 #define WEIR_BLOB_ARGUMENT WEIR_SEQUENCE_ARGUMENT
 #define WEIR_BLOB_RECORD(number, n, type, name, first, count) WEIR_TP_FIELD("4", "1", "1", "0", "0", #name)
 #define WEIR_BLOB_NUMBER WEIR_FLOAT_NUMBER
@@ -354,6 +375,7 @@ struct weir_tracepoint_row {
 
 #define WEIR_STRUCTURE_TAKES WEIR_FLOAT_TAKES
 #define WEIR_STRUCTURE_UNITS WEIR_INTEGER_UNITS
+#define WEIR_STRUCTURE_TABLES 1
 #define WEIR_STRUCTURE_ARGUMENT WEIR_DOUBLE_ARGUMENT
 #define WEIR_STRUCTURE_RECORD(number, n, type, name, value) \
 	WEIR_TP_FIELD_WITH_TABLE("6", "0", "%c[t_" #n "]", #name)
@@ -452,6 +474,7 @@ struct weir_tracepoint_row {
 #define WEIR_TP_ROW_RECORD(n, field) WEIR_TP_LINE(WEIR_TP_PACKED_##n, n, WEIR_TP_OPEN field)
 #define WEIR_TP_OPERAND(n, field) WEIR_TP_PART(_OPERAND, n, WEIR_TP_OPEN field)
 #define WEIR_TP_MORE(n, field) WEIR_TP_PART(_MORE, n, WEIR_TP_OPEN field)
+#define WEIR_TP_TABLES(n, field) +WEIR_TP_TYPE(_TABLES, WEIR_TP_OPEN field)
 #define WEIR_TP_WORD(n, field) WEIR_TP_PART(_WORD, n, WEIR_TP_OPEN field)
 #define WEIR_TP_CLOBBER(n, field) WEIR_TP_PART(_CLOBBER, n, WEIR_TP_OPEN field)
 #define WEIR_TP_NUMBER_OF(field) WEIR_TP_NUMBER_(WEIR_TP_OPEN field)

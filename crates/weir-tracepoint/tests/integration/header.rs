@@ -182,6 +182,8 @@ fn what_is_no_field_is_refused_in_words() {
 
 #[test]
 fn more_fields_than_there_may_be_are_refused_in_words() {
+    let arrays: String = (0..17).map(|n| format!(", (array(char, 2), n{n}, text)")).collect();
+    refused(&format!("WEIR_TRACEPOINT(tp, event{arrays});"), "at most 16 are enumerations");
     let most: String = (0..32).map(|n| format!("(int, n{n}, n), ")).collect();
     refused(&format!("WEIR_TRACEPOINT(tp, event, {most}(int, a, n));"), "WEIR_TP_AT_MOST_32_FIELDS");
     refused(

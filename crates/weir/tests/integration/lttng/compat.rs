@@ -150,6 +150,36 @@ fn a_running_program_and_children_are_traced_and_go_on_as_before() {
     assert!(said.contains("1200 events recorded"), "{said}");
 }
 
+/// What nothing refers to is kept, and what describes events comes out of an archive.
+#[test]
+fn linkers_that_drop_what_is_not_used_keep_events() {
+    let harbour = harbour("linkers");
+    let text = "#define LTTNG_UST_TRACEPOINT_CREATE_PROBES\n#include \"ferry.h\"\n";
+    let provider = harbour.0.join("provider.c").display().to_string();
+    fs::write(&provider, text).unwrap();
+    let app = "#define LTTNG_UST_TRACEPOINT_DEFINE\n#include \"ferry.h\"\nint main(void) { lttng_ust_tracepoint(ferry, horn); return 0; }\n";
+    let program = harbour.0.join("app.c").display().to_string();
+    fs::write(&program, app).unwrap();
+    let sections = ["-O2", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"];
+    let mut cases =
+        vec![("gcc", sections.to_vec()), ("gcc", vec!["-O2", "-flto"]), ("gcc", vec!["-O2", "-static"])];
+    if target::is_installed("clang") {
+        cases.push(("clang", sections.to_vec()));
+    }
+    for (compiler, flags) in cases {
+        compile(compiler, &harbour, "app", &flags, &[&program, &provider]);
+        let said = harbour.recorded("trace", &["-e", "ferry:horn", "--", "./app"]);
+        assert!(said.contains("1 events recorded"), "{compiler} {flags:?}: {said}");
+    }
+    let object = harbour.0.join("provider.o").display().to_string();
+    compile("gcc", &harbour, "provider.o", &["-O2", "-c"], &[&provider]);
+    let archive = harbour.0.join("libprovider.a").display().to_string();
+    assert!(Command::new("ar").args(["rcs", &archive, &object]).status().unwrap().success());
+    compile("gcc", &harbour, "app", &["-O2"], &[&program, &archive]);
+    let said = harbour.recorded("trace", &["-e", "ferry:horn", "--", "./app"]);
+    assert!(said.contains("1 events recorded"), "an archive: {said}");
+}
+
 /// Numbers have their values, and elements too.
 #[test]
 fn elements_in_network_byte_order_have_their_values() {
