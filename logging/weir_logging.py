@@ -19,11 +19,12 @@ import time
 LIBRARY = "libweir-logging.so"
 # weir records 1022 characters of a text: what is far beyond that is not encoded.
 TEXT_MAX = 4096
-# Records of a thread whose messages are formatted at the same time: those of signal handlers, and of a __str__ that logs.
-NESTED_MAX = 8
+# Records of a thread whose messages are formatted here at the same time. What a __str__ logs while its record is formatted here it logs again
+# where a handler of the program's formats it, and is an event then; with more than one each level of such calls would double the work.
+NESTED_MAX = 1
 
 _installed = False
-# Of records that could not be made an event of: attributes that logging does not make, or more nested than that.
+# Of records that no event was made of: with attributes that logging does not make, or while another was formatted here.
 lost = {"records": 0}
 
 
@@ -144,7 +145,11 @@ def install():
     global _installed
     if not _installed:
         _installed = True
-        logging.Logger.filter = _hook(logging.Logger.filter)
+        # A module that was loaded again finds what the one before it has put there.
+        accepts = getattr(logging.Logger.filter, "weir_accepts", logging.Logger.filter)
+        hook = _hook(accepts)
+        hook.weir_accepts = accepts
+        logging.Logger.filter = hook
     return True
 
 

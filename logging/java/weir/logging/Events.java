@@ -34,7 +34,23 @@ final class Events {
         LOG4J = log4j;
     }
 
+    /** Set while a record of this thread is formatted here. */
+    private static final ThreadLocal<Boolean> FORMATS = new ThreadLocal<>();
+
     private Events() {}
+
+    /** Whether a record may be formatted: not what is logged by formatting another, which the program's own handlers format again. */
+    static boolean begin() {
+        if (FORMATS.get() != null) {
+            return false;
+        }
+        FORMATS.set(Boolean.TRUE);
+        return true;
+    }
+
+    static void end() {
+        FORMATS.remove();
+    }
 
     /** Whether a record of java.util.logging is to become an event: a look at a word in memory. */
     static boolean isJulOn() {

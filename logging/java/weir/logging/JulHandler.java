@@ -53,15 +53,17 @@ public final class JulHandler extends Handler {
 
     @Override
     public void publish(LogRecord record) {
+        if (!Events.isJulOn() || !isLoggable(record) || !Events.begin()) {
+            return;
+        }
         try {
-            if (!Events.isJulOn() || !isLoggable(record)) {
-                return;
-            }
             byte[] texts = Events.texts(message(record), record.getLoggerName(), record.getSourceClassName(),
                     record.getSourceMethodName());
             Events.jul(texts, record.getMillis(), record.getLevel().intValue(), record.getThreadID());
         } catch (Throwable why) {
             // What is wrong with a record the program's own handlers report.
+        } finally {
+            Events.end();
         }
     }
 

@@ -32,10 +32,10 @@ public final class Log4jAppender extends AbstractAppender {
 
     @Override
     public void append(LogEvent event) {
+        if (!Events.isLog4jOn() || !Events.begin()) {
+            return;
+        }
         try {
-            if (!Events.isLog4jOn()) {
-                return;
-            }
             StackTraceElement source = event.getSource();
             boolean isKnown = source != null;
             byte[] texts = Events.texts(message(event), event.getLoggerName(), isKnown ? source.getClassName() : null,
@@ -43,6 +43,8 @@ public final class Log4jAppender extends AbstractAppender {
             Events.log4j(texts, isKnown ? source.getLineNumber() : -1, event.getTimeMillis(), level(event.getLevel()));
         } catch (Throwable why) {
             // What is wrong with a record the program's own appenders report.
+        } finally {
+            Events.end();
         }
     }
 
