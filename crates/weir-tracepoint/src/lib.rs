@@ -77,8 +77,9 @@ pub enum Level {
 /// | `enum i32 { RED = 0, GREEN = 5 }` | an `i32` whose values have these names |
 /// | `struct Point { x: i32, y: f64 }` | `&Point`: these fields of it, which are numbers |
 ///
-/// There are at most 12 arguments: a `str` and a slice take two, every other field one. A name of a value or of a
-/// struct's field has at most 47 bytes.
+/// There are up to 32 fields. Of up to 12 arguments (a `str` and a slice take two, every other field one) each is in a register; those of
+/// an event with more are put into a row of words on the stack, while somebody traces it. A name of a value or of a struct's field has
+/// at most 47 bytes.
 ///
 /// ```
 /// use weir_tracepoint::tracepoint;
@@ -92,23 +93,16 @@ pub enum Level {
 ///     (hex u64, flags, 0x10));
 /// ```
 ///
-/// What is no such type is refused, and so is a thirteenth argument:
+/// What is no such type is refused:
 ///
 /// ```compile_fail
 /// weir_tracepoint::tracepoint!(shop, sale, (i128, total, 5));
 /// ```
-///
-/// ```compile_fail
-/// weir_tracepoint::tracepoint!(shop, sale, (i8, a, 1), (i8, b, 1), (i8, c, 1), (i8, d, 1), (i8, e, 1), (i8, f, 1),
-///     (i8, g, 1), (i8, h, 1), (i8, i, 1), (i8, j, 1), (i8, k, 1), (str, l, ""));
-/// ```
 #[macro_export]
 macro_rules! tracepoint {
     ($provider:ident, $event:ident, level: $level:ident $(, ($($field:tt)*))* $(,)?) => {
-        $crate::__site!(
-            { $provider $event $level } [] [] [] []
-            [a a2 b b2 c c2 d d2 e e2 f f2 g g2 h h2 i i2 j j2 k k2 l l2]
-            $(($($field)*))*
+        $crate::__way!(
+            { $provider $event $level } { $(($($field)*))* } [a b c d e f g h i j k l] $(($($field)*))*
         )
     };
     ($provider:ident, $event:ident $(, ($($field:tt)*))* $(,)?) => {

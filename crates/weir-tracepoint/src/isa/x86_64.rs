@@ -29,6 +29,31 @@ macro_rules! __place {
     };
 }
 
+/// The same of an event whose arguments are words of a row, the address of which is in the register of [`__row_argument`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __place_with_row {
+    (($text:expr) $row:ident $($operand:tt)*) => {
+        // SAFETY: as above.
+        unsafe {
+            ::core::arch::asm!(
+                $text,
+                $($operand)*
+                in("rsi") $row.as_ptr(),
+                options(att_syntax, nostack, preserves_flags, readonly)
+            )
+        }
+    };
+}
+
+/// That argument in the note.
+#[doc(hidden)]
+#[macro_export]
+#[rustfmt::skip]
+macro_rules! __row_argument {
+    () => { "8@%rsi" };
+}
+
 /// What tracers replace: one instruction of five bytes in one aligned word.
 #[doc(hidden)]
 #[macro_export]

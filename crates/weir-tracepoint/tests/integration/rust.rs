@@ -35,6 +35,10 @@ fn places(n: i32) -> u32 {
     );
     tracepoint!(rust, many, ([f32; 2 + 1], three, &[1.0, 2.0, 3.0]), ([i64], some, &[1, 2]),
         (enum i8 { LOW = -1, HIGH = 1 }, level, 1), (struct Point { x: i16, y: f32, far: bool }, at, &Point::default()));
+    // More arguments than registers: in a row.
+    tracepoint!(rust, wide, level: Info, (i8, a, 1), (u16, b, 2), (i32, c, once(3)), (i64, d, 4), (u64, e, 5), (f32, f, 0.5), (f64, g, 1.5),
+        (bool, h, true), (hex u32, i, 9), (ptr, j, &n), (CStr, k, c"text"), (str, l, "text"), ([u8], m, &[1, 2]), ([i16; 2], o, &[1, 2]),
+        (enum i8 { LOW = -1, HIGH = 1 }, p, 1), (struct Point { x: i16, y: f32, far: bool }, q, &Point::default()), (char, r, 'x'));
     evaluated
 }
 
@@ -113,6 +117,19 @@ fn notes_have_the_names_types_and_levels_of_the_source() {
             ("at", Type::Struct { fields: members }, 4, shown),
         ],
     );
+}
+
+#[test]
+fn arguments_of_an_event_with_many_are_words_of_a_row() {
+    let wide = place("wide");
+    let arguments: Vec<&str> = wide.arguments.iter().map(|argument| argument.text.as_str()).collect();
+    let sizes = [-1, 2, -4, -8, 8, 4, 8, 1, 4, 8, 8, 8, 8, 8, 8, 8, -1, 8, 4];
+    let expected: Vec<String> =
+        sizes.iter().enumerate().map(|(word, size)| format!("{size}@{}(%rsi)", 8 * word)).collect();
+    assert_eq!(arguments, expected);
+    let schema = wide.schema.unwrap();
+    let names: String = schema.fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!((names.as_str(), schema.level), ("abcdefghijklmopqr", Level::named("info")));
 }
 
 #[test]

@@ -70,8 +70,8 @@ fn weir(args: &[&str]) -> Output {
 fn rustc(name: &str, source: &str, arguments: &[&str]) -> PathBuf {
     let root = paths::root();
     let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
-    let library =
-        ["lib.rs", "site.rs", "table.rs"].map(|file| read(&format!("crates/weir-tracepoint/src/{file}")));
+    let library = ["lib.rs", "site.rs", "table.rs", "isa/x86_64.rs"]
+        .map(|file| read(&format!("crates/weir-tracepoint/src/{file}")));
     let mut hasher = DefaultHasher::new();
     (arguments, read(source), library).hash(&mut hasher);
     let folder = paths::target().join("testkit/tracepoint");
@@ -90,15 +90,47 @@ fn rustc(name: &str, source: &str, arguments: &[&str]) -> PathBuf {
 
 /// tracepoints.rs at this level of optimisation.
 fn rust_program(level: &str) -> PathBuf {
+    rust_program_of("tracepoints", level)
+}
+
+fn rust_program_of(name: &str, level: &str) -> PathBuf {
     let library = ["--crate-type=rlib", "--crate-name=weir_tracepoint", "-O"];
     let library = rustc("libweir_tracepoint-*.rlib", "crates/weir-tracepoint/src/lib.rs", &library);
     let library = format!("weir_tracepoint={}", library.display());
     let level = format!("-Copt-level={level}");
     rustc(
-        "tracepoints-*",
-        "tests/programs/tracepoints.rs",
+        &format!("{name}-*"),
+        &format!("tests/programs/{name}.rs"),
         &[&level, "--crate-name=program", "--extern", &library],
     )
+}
+
+/// In a row of words, at every level.
+#[test]
+fn events_with_many_arguments_are_the_same_in_c_and_rust() {
+    let c = target::build("tracepoints-wide", Source::Program("tracepoints_wide.c"), &["-O2"]);
+    let programs = [c, rust_program_of("tracepoints_wide", "0"), rust_program_of("tracepoints_wide", "3")];
+    let recorded = programs.map(|program| {
+        let folder = paths::fresh("tracepoint", "wide");
+        let events = ["-e", "wide:thirteen", "-e", "wide:all", "-o", folder.to_str().unwrap()];
+        let output = weir(&[&["record"][..], &events, &["--", program.to_str().unwrap(), "4"]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let output = weir(&["view", folder.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        std::fs::remove_dir_all(&folder).unwrap();
+        // Without times and CPUs.
+        let event = |line: &str| {
+            let (name, fields) =
+                line.split_once(" wide:").expect(line).1.split_once(": { cpu_id = ").expect(line);
+            format!("{name} {}", fields.split_once(" }, ").expect(line).1)
+        };
+        text(&output.stdout).lines().map(event).collect::<Vec<_>>()
+    });
+    let [c, rust @ ..] = &recorded;
+    assert_eq!(c.len(), 8);
+    for rust in rust {
+        assert_eq!(rust, c);
+    }
 }
 
 fn c_program(compiler: &str, optimization: &str, flags: &[&str]) -> PathBuf {
