@@ -24,13 +24,16 @@ pub fn make_file(path: &Path) -> io::Result<File> {
     options().write(true).create_new(true).open(path)
 }
 
-/// Writes a file in place of one that may be there. Who reads it sees the old or the new, and never a part.
+/// Writes a file in place of one that may be there, and of a link not what it leads to. Who reads it sees the old or the new, and never a part.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let failed = |source| Error::File { path: path.to_owned(), what: "write", source };
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     let hidden = path.with_file_name(name);
-    let made = options().write(true).create(true).truncate(true).open(&hidden);
-    made.and_then(|mut file| file.write_all(bytes)).map_err(failed)?;
+    match fs::remove_file(&hidden) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    make_file(&hidden).and_then(|mut file| file.write_all(bytes)).map_err(failed)?;
     fs::rename(&hidden, path).map_err(failed)
 }

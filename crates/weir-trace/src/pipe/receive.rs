@@ -1,17 +1,26 @@
 //! Bytes that were sent → the folder of the trace.
 //!
 //! In: bytes as they come, hostile. Out: a folder of this receiver's own, locked as long as more may come, as a recorder's is
-//! ([`mod@crate::write`]), with what was whole. Nothing else is touched: names of files are plain ones, and an open file is never one that was there before.
+//! ([`mod@crate::write`]), with what was whole. Nothing else is touched: names of files are plain ones, and a file that is written is one that was made here, also where the folder is another user's.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::limits::FILES_MAX;
 use crate::pipe::frame::{Decoder, Fault, Frame};
 use crate::private;
+
+/// A file that was made here.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    bytes: u64,
+    device: u64,
+    inode: u64,
+}
 
 /// A trace that is received.
 #[derive(Debug)]
@@ -23,8 +32,8 @@ pub struct Receiver {
     locked: Option<File>,
     decoder: Decoder,
     is_over: bool,
-    /// Bytes of each file of packets.
-    files: BTreeMap<String, u64>,
+    /// Of packets.
+    files: BTreeMap<String, Known>,
     bytes: u64,
     is_described: bool,
 }
@@ -107,18 +116,20 @@ impl Receiver {
                     *is_described = true;
                 }
                 Frame::Packets { name: file, offset: at, content } => {
-                    let length = files.get(file).copied();
-                    if at != length.unwrap_or(0) {
-                        let length = length.unwrap_or(0);
+                    let known = files.get(file).copied();
+                    let length = known.map_or(0, |known| known.bytes);
+                    if at != length {
                         return Err(wrong(format!("packets for byte {at} of {file}, which has {length}")));
                     }
-                    if length.is_none() && files.len() >= FILES_MAX {
+                    if known.is_none() && files.len() >= FILES_MAX {
                         return Err(wrong(format!(
                             "more than {FILES_MAX} files, which is the most that is read"
                         )));
                     }
-                    append(&folder.join(file), content, length.is_none())?;
-                    *files.entry(file.to_owned()).or_default() += content.len() as u64;
+                    let path = folder.join(file);
+                    let appended = append(&path, content, known);
+                    let known = appended.map_err(|source| Error::File { path, what: "write", source })?;
+                    files.insert(file.to_owned(), known);
                     *bytes += content.len() as u64;
                 }
                 Frame::Alive => {}
@@ -132,9 +143,20 @@ fn error(name: &Path, Fault { offset, message }: Fault) -> Error {
     Error::Stream { path: name.to_owned(), offset, message }
 }
 
-fn append(path: &Path, content: &[u8], is_new: bool) -> Result<(), Error> {
-    let mut options = private::options();
-    let opened = options.append(true).create_new(is_new).open(path);
-    let written = opened.and_then(|mut file| file.write_all(content));
-    written.map_err(|source| Error::File { path: path.to_owned(), what: "write", source })
+/// Makes a file with this content, or writes it after what is known of the file. Where there is no room nothing is written.
+fn append(path: &Path, content: &[u8], known: Option<Known>) -> io::Result<Known> {
+    // Readable, too: to open a FIFO that somebody has put in its place does not wait.
+    let mut file = private::options().read(true).append(true).create_new(known.is_none()).open(path)?;
+    let about = file.metadata()?;
+    let (device, inode) = (about.dev(), about.ino());
+    if known.is_some_and(|known| (known.device, known.inode) != (device, inode)) {
+        return Err(io::Error::other("another file was put in its place"));
+    }
+    let bytes = known.map_or(0, |known| known.bytes);
+    if let Err(error) = file.write_all(content) {
+        // Part of a packet would be damage. Where this fails as well, that is what readers report.
+        let _ = file.set_len(bytes);
+        return Err(error);
+    }
+    Ok(Known { bytes: bytes + content.len() as u64, device, inode })
 }

@@ -182,6 +182,34 @@ fn a_folder_that_has_something_is_not_received_into() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// The folder may be another user's, who puts links there at any time.
+#[test]
+fn no_link_in_the_folder_leads_elsewhere() {
+    let other = paths::fresh("pipe", "other");
+    fs::write(&other, "mine").unwrap();
+    let bytes = sent();
+    let ends = ends(&bytes);
+    for (before, link, wanted) in
+        [(0, ".metadata", None), (0, "stream_0", Some("exists")), (8, "stream_0", Some("in its place"))]
+    {
+        let (mut receiver, folder) = receiver("links");
+        let _ = receiver.take(&bytes[..ends[before]]);
+        let _ = fs::remove_file(folder.join(link));
+        std::os::unix::fs::symlink(&other, folder.join(link)).unwrap();
+        let taken = receiver.take(&bytes[ends[before]..]);
+        match wanted {
+            None => assert!(taken.is_ok() && receiver.is_described(), "{taken:?}"),
+            Some(wanted) => {
+                let source = std::error::Error::source(&taken.unwrap_err()).unwrap().to_string();
+                assert!(source.contains(wanted), "{source}");
+            }
+        }
+        assert_eq!(fs::read(&other).unwrap(), b"mine", "{link}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+    fs::remove_file(other).unwrap();
+}
+
 /// Who follows the folder knows by its lock when nothing more comes, and says what it has read.
 #[test]
 fn it_is_followed_while_it_comes() {
