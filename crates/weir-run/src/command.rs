@@ -38,19 +38,23 @@ impl Shared {
         Ok(target)
     }
 
-    /// Asks the command to end; the exit code that passes on how it has ended, if it has by itself.
-    pub(super) fn end_command(&self, launched: Option<Launched>) -> Option<u8> {
-        let mut launched = launched?;
-        let ended = launched.try_wait();
-        match ended {
-            None => launched.terminate(),
-            Some(ended) if is_worth_saying(ended, &self.given.options) => {
-                self.notices.send(Notice::CommandEnded(ended));
-            }
-            Some(_) => {}
+    /// Reports how the command has ended, if it has by itself; the exit code that passes that on.
+    pub(super) fn report_command(&self, ended: Option<Ended>) -> Option<u8> {
+        if let Some(ended) = ended.filter(|ended| is_worth_saying(*ended, &self.given.options)) {
+            self.notices.send(Notice::CommandEnded(ended));
         }
         ended.map(code_of)
     }
+}
+
+/// Asks the command to end; how it has ended, if it has by itself.
+pub(super) fn end_command(launched: Option<Launched>) -> Option<Ended> {
+    let mut launched = launched?;
+    let ended = launched.try_wait();
+    if ended.is_none() {
+        launched.terminate();
+    }
+    ended
 }
 
 /// Ctrl-C goes to both.

@@ -160,6 +160,7 @@ impl Sink for Drain {
     fn end(self: Box<Self>, round: &mut Round<'_>, ending: &mut Ending<'_>) -> Result<Finished, Failure> {
         let (segment, is_quiet, shared) = (round.segment, self.is_quiet, Arc::clone(&self.shared));
         let (mut recorder, clock) = self.ended();
+        recorder.set_ending();
         let drain = |recorder: &mut Recorder, is_over| {
             // Somebody who writes on while this reads is not read for ever.
             let mut turns = 0;

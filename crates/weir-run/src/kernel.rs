@@ -39,7 +39,7 @@ use weir_source::Span;
 use weir_symbols::maps::Mapping;
 
 use crate::clock::now_ns;
-use crate::command::EndOnFailure;
+use crate::command::{EndOnFailure, end_command};
 use crate::controller::Controller;
 use crate::course::Course;
 use crate::failure::Failure;
@@ -671,8 +671,8 @@ impl Course for InKernelCourse {
             self.output.summary(&summary)?;
         }
         self.output.flush()?;
-        let of_command =
-            shared.end_command(self.command.as_mut().and_then(|command| command.launched.take()));
+        let ended = end_command(self.command.as_mut().and_then(|command| command.launched.take()));
+        let of_command = shared.report_command(ended);
         let by_itself = of_command.filter(|_| !self.is_stopped).unwrap_or(0);
         Ok(self.output.exit().map_or(by_itself, |code| code as u8))
     }

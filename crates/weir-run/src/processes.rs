@@ -21,7 +21,7 @@ use weir_report::{Entry, ProcessCounts, Summary};
 use weir_rt::segment::Segment;
 
 use crate::clock::now_ns;
-use crate::command::EndOnFailure;
+use crate::command::{EndOnFailure, end_command};
 use crate::costs::Costs;
 use crate::course::Course;
 use crate::drain::Drain;
@@ -458,6 +458,8 @@ impl Shared {
         tally: Tally,
     ) -> Result<u8, Failure> {
         let is_quiet = self.given.options.is_quiet();
+        // It does not run on, untraced, while the reader of a pipe is waited for.
+        let ended = end_command(command.and_then(|command| command.launched.take()));
         rounds.end(segment, is_over)?;
         if let (Some(groups), Some(_), false) = (&self.groups, &self.given.recording, is_quiet) {
             groups.borrow().report(&self.notices);
@@ -471,8 +473,7 @@ impl Shared {
             self.report_summary(&summary);
             rounds.print_summary(&summary)?;
         }
-        // Until here a failure ends the command as well.
-        let of_command = self.end_command(command.and_then(|command| command.launched.take()));
+        let of_command = self.report_command(ended);
         match rounds.flush() {
             // There was nothing else to print.
             Ok(()) | Err(Failure::ReaderGone) => Ok(rounds.exit_code(of_command)),

@@ -68,6 +68,8 @@ const ASIDE_BYTES_MAX: u64 = 1 << 30;
 const ASIDE_BYTES_OF_PIPE: usize = 64 << 20;
 /// How long the end waits for the reader of a pipe that reads nothing.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the whole end waits for it, however much it reads: those who stop services kill after 90 s.
+const ENDING_MAX: Duration = Duration::from_secs(30);
 
 /// A trace that is being written.
 pub(crate) struct Recorder {
@@ -189,6 +191,13 @@ impl Recorder {
     /// From now on what is in the rings is written as it comes, which takes less in all: where who fills them waits for room, and at the end.
     pub(crate) fn set_nothing_aside(&mut self) {
         self.aside_bytes = 0;
+    }
+
+    /// The last events are in the rings: from here on the reader of a pipe has so long to take what is left.
+    pub(crate) fn set_ending(&self) {
+        if let Some(pipe) = &self.pipe {
+            pipe.set_deadline(Instant::now() + ENDING_MAX);
+        }
     }
 
     /// Probes are in.

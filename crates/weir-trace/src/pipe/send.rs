@@ -4,7 +4,7 @@
 //! other, so that a reader that is gone is known. Who puts frames in waits for nobody, and asks first whether there is room ([`Sender::has_room`]).
 //!
 //! A pipe that nobody reads any more is an error of every call after it. One that nobody reads at the moment holds nobody up: also at the end only as long
-//! as somebody reads ([`Sender::finish`]).
+//! as somebody reads ([`Sender::finish`]), and never beyond a time that may be set ([`Sender::set_deadline`]).
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -44,6 +44,8 @@ struct State {
     written: u64,
     failed: Option<Fault>,
     is_ended: bool,
+    /// Waits end there.
+    deadline: Option<Instant>,
 }
 
 /// What the pipe has said, for each who asks.
@@ -60,7 +62,7 @@ impl Sender {
         let of_thread = Arc::clone(&shared);
         thread::Builder::new().name("weir-send".to_owned()).spawn(move || of_thread.write_all(to))?;
         let sender = Sender { shared, name: PathBuf::from(name) };
-        sender.put(frame::head().to_vec());
+        sender.put(frame::head().to_vec(), false);
         Ok(sender)
     }
 
@@ -74,6 +76,11 @@ impl Sender {
         self.shared.state().has_room()
     }
 
+    /// From here on nobody waits beyond this time, however much is read meanwhile: it is an error then.
+    pub fn set_deadline(&self, deadline: Instant) {
+        self.shared.state().deadline = Some(deadline);
+    }
+
     /// Waits for room as long as somebody reads: without a byte in `patience` it is an error.
     pub fn wait_for_room(&self, patience: Duration) -> Result<(), Error> {
         self.wait(patience, State::has_room)
@@ -82,14 +89,14 @@ impl Sender {
     /// Sends a frame, sooner or later.
     pub(crate) fn send(&self, frame: &Frame<'_>) -> Result<(), Error> {
         self.fault()?;
-        self.put(frame.bytes());
+        self.put(frame.bytes(), false);
         Ok(())
     }
 
     /// Sends the end, and waits for everything to be written as long as somebody reads: without a byte in `patience` it is an error.
     pub fn finish(&self, patience: Duration) -> Result<(), Error> {
-        self.send(&Frame::End)?;
-        self.shared.state().is_ended = true;
+        self.fault()?;
+        self.put(Frame::End.bytes(), true);
         self.wait(patience, |state| state.bytes == 0)
     }
 
@@ -105,10 +112,12 @@ impl Sender {
         })
     }
 
-    fn put(&self, bytes: Vec<u8>) {
+    /// With `is_last` the thread puts nothing after it.
+    fn put(&self, bytes: Vec<u8>, is_last: bool) {
         let mut state = self.shared.state();
         state.bytes += bytes.len();
         state.waiting.push_back(bytes);
+        state.is_ended |= is_last;
         drop(state);
         self.shared.changed.notify_all();
     }
@@ -120,13 +129,26 @@ impl Sender {
             if state.written != written {
                 (written, since) = (state.written, Instant::now());
             }
-            let Some(rest) = patience.checked_sub(since.elapsed()) else {
-                let said = format!("its reader has read nothing for {} s", patience.as_secs());
-                let source = io::Error::new(ErrorKind::TimedOut, said);
-                return Err(Error::File { path: self.name.clone(), what: "write", source });
+            let now = Instant::now();
+            let rest = patience.checked_sub(now - since).filter(|rest| !rest.is_zero());
+            let left =
+                state.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now));
+            let said = match rest {
+                None => format!("its reader has read nothing for {} s", patience.as_secs()),
+                Some(_) if left.is_zero() => {
+                    format!(
+                        "its reader is too slow for the end of the trace: {} bytes are not read",
+                        state.bytes
+                    )
+                }
+                Some(rest) => {
+                    let waited = self.shared.changed.wait_timeout(state, rest.min(left));
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    continue;
+                }
             };
-            let waited = self.shared.changed.wait_timeout(state, rest);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let source = io::Error::new(ErrorKind::TimedOut, said);
+            return Err(Error::File { path: self.name.clone(), what: "write", source });
         }
         drop(state);
         self.fault()
@@ -171,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// The next frame, or one that says nothing; none behind the end.
+    /// The next frame, or one that says nothing; none after the end.
     fn next(&self) -> Option<Vec<u8>> {
         let mut state = self.state();
         let until = Instant::now() + ALIVE_EVERY;
@@ -265,6 +287,25 @@ mod tests {
         let said = format!("{}", sender.send(&Frame::Alive).unwrap_err());
         assert_eq!(said, "cannot write a pipe");
         assert!(sender.has_room() && sender.finish(LIMIT).is_err());
+    }
+
+    #[test]
+    fn the_end_waits_for_no_reader_that_trickles() {
+        let (sender, allow, _) = slow();
+        let packet = vec![7; SEND_BYTES / 4];
+        sender.send(&Frame::Packets { name: "stream_0", offset: 0, content: &packet }).unwrap();
+        // It reads a byte each few milliseconds, for hours.
+        let reader = thread::spawn(move || {
+            while allow.send(1).is_ok() {
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let began = Instant::now();
+        sender.set_deadline(began + Duration::from_millis(50));
+        let error = sender.finish(LIMIT).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("too slow for the end of the trace") && began.elapsed() < LIMIT, "{source}");
+        assert!(!reader.is_finished(), "it has read everything");
     }
 
     #[test]
