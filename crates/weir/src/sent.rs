@@ -4,10 +4,11 @@
 //! recorded command prints as ever, and no byte of it comes into the trace.
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context as _, anyhow};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::dup2_stdout;
@@ -17,6 +18,27 @@ use crate::failure::Failure;
 
 /// What messages call it.
 const NAME: &str = "standard output";
+
+/// Waits for room where whoever made the pipe has set it to O_NONBLOCK, which is of the pipe and may change at any time.
+struct Waiting(File);
+
+impl Write for Waiting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    // A reader that is gone makes it writable, too: the write says what is wrong.
+                    poll(&mut [PollFd::new(self.0.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE)?;
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
 
 pub(crate) fn pipe() -> Result<Sender, Failure> {
     let (out, err) = (io::stdout(), io::stderr());
@@ -36,7 +58,8 @@ pub(crate) fn pipe() -> Result<Sender, Failure> {
     // The thread that writes takes no signal from who reads them.
     let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let mask = mask.context("blocking signals").map_err(Failure::Machine)?;
-    let sender = Sender::start(File::from(to), NAME).context("starting a thread").map_err(Failure::Machine);
+    let sender =
+        Sender::start(Waiting(File::from(to)), NAME).context("starting a thread").map_err(Failure::Machine);
     mask.thread_set_mask().context("the signal mask").map_err(Failure::Machine)?;
     sender
 }
