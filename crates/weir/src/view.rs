@@ -22,7 +22,6 @@ use crate::args::view::{Format, View};
 use crate::failure::Failure;
 use crate::print::{print, print_bytes_on, tell};
 use crate::view::filter::Wanted;
-use crate::view::received::Received;
 use crate::view::stats::Stats;
 use crate::view::text::{Clock, Look};
 use crate::view::zone::Zone;
@@ -41,11 +40,11 @@ pub(crate) fn view(args: &View) -> Result<ExitCode, Failure> {
             "--stats has no form for Chrome's viewer: leave out -f, or say -f json"
         )));
     }
-    let mut received = Received::new(args)?;
-    if args.follow || received.is_any() && !args.stats && args.format != Format::Chrome {
-        return follow::follow(args, received);
+    let sources = received::sources(args)?;
+    if args.follow || sources.is_any() && !args.stats && args.format != Format::Chrome {
+        return follow::follow(args, sources);
     }
-    let is_whole = follow::received(&mut received)?;
+    let (received, is_whole) = follow::received(args, sources)?;
     let mut reader = Reader::open(received.places()).map_err(failure)?;
     let mut wanted = Wanted::new(args, &reader)?;
     let mut is_wanted = |event: &Event<'_>| wanted.as_mut().is_none_or(|wanted| wanted.has(event));

@@ -29,10 +29,13 @@ use crate::args::view::View;
 use crate::failure::Failure;
 use crate::print::{printable, tell};
 use crate::view::filter::Wanted;
-use crate::view::received::Received;
+use crate::view::received::{Received, Sources};
 use crate::view::{CHUNK_BYTES, Form, code, failure, flush};
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// How long several streams are waited for before it is reported which one has not begun.
+const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// How far below a session's folder LTTng puts its traces: `ust/uid/1000/64-bit`.
 const FOLDERS_DEEP: usize = 5;
@@ -43,18 +46,22 @@ const MESSAGES_PER_RECEIVING: u32 = 1 << 12;
 /// Bytes that are received before the trace is looked at.
 const RECEIVED_BYTES: usize = 8 << 20;
 
-pub(super) fn follow(args: &View, mut received: Received) -> Result<ExitCode, Failure> {
+pub(super) fn follow(args: &View, sources: Sources) -> Result<ExitCode, Failure> {
+    // Before a folder is made, which a signal would leave.
     let stops = Stops::new()?;
-    let mut is_asked = false;
+    let mut received = Received::new(args, sources)?;
+    let (mut is_asked, began, mut is_told) = (false, Instant::now(), false);
     while received.is_waiting() || !args.follow && received.is_open() {
         if is_asked {
             received.stop();
         }
+        if !is_told && began.elapsed() >= TELL_AFTER {
+            is_told = true;
+            received.tell_waiting();
+        }
         is_asked = stops.wait(LOOK_EVERY, &mut received)?;
     }
-    if let Some(failure) = received.undescribed() {
-        return Err(failure);
-    }
+    received.leave_out_undescribed()?;
     let Some(mut follower) = opened(&mut received, &stops)? else { return Ok(ExitCode::SUCCESS) };
     if received.is_all() && !received.is_open() {
         follower.stop();
@@ -114,22 +121,22 @@ pub(super) fn follow(args: &View, mut received: Received) -> Result<ExitCode, Fa
 }
 
 /// Waits for all that comes through pipes; whether it was whole.
-pub(super) fn received(received: &mut Received) -> Result<bool, Failure> {
-    if !received.is_any() {
-        return Ok(true);
+pub(super) fn received(args: &View, sources: Sources) -> Result<(Received, bool), Failure> {
+    if !sources.is_any() {
+        return Ok((Received::new(args, sources)?, true));
     }
     let stops = Stops::new()?;
+    let mut received = Received::new(args, sources)?;
     while received.is_open() {
-        if stops.wait(LOOK_EVERY, received)? {
+        if stops.wait(LOOK_EVERY, &mut received)? {
             received.stop();
         }
     }
     stops.release()?;
-    if let Some(failure) = received.undescribed() {
-        return Err(failure);
-    }
+    received.leave_out_undescribed()?;
     received.tell_faults();
-    Ok(!received.is_damaged())
+    let is_whole = !received.is_damaged();
+    Ok((received, is_whole))
 }
 
 /// What is followed, once its description has begun to be written; none where a signal ends it before.
@@ -173,7 +180,9 @@ impl Stops {
     fn new() -> Result<Stops, Failure> {
         let signals = SigSet::from_iter(STOPS);
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-        let blocked = signals.thread_block().and_then(|()| SignalFd::with_flags(&signals, flags));
+        // A file that may not grow further (RLIMIT_FSIZE) is an error of the write, like a full disk.
+        let blocked = SigSet::from_iter(signals.iter().chain([Signal::SIGXFSZ])).thread_block();
+        let blocked = blocked.and_then(|()| SignalFd::with_flags(&signals, flags));
         blocked.context("signalfd").map_err(Failure::Machine).map(Stops)
     }
 

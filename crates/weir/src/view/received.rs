@@ -20,7 +20,7 @@ use weir_trace::pipe::Receiver;
 
 use crate::args::view::{Format, View};
 use crate::failure::Failure;
-use crate::print::tell;
+use crate::print::{printable, tell};
 use crate::view::failure;
 
 /// LIMIT: bytes that came and were not shown yet. A trace that is not followed is shown when all of it has come.
@@ -43,6 +43,8 @@ pub(super) struct Received {
     places: Vec<PathBuf>,
     streams: Vec<Stream>,
     part: Vec<u8>,
+    /// Some stream ended before its description, and others are shown.
+    is_some_left_out: bool,
 }
 
 struct Stream {
@@ -61,32 +63,71 @@ struct Stream {
 /// A folder of our own, which is removed.
 struct Temporary(PathBuf);
 
+/// Places, those open that are streams; nothing was made for them yet.
+pub(super) struct Sources(Vec<(PathBuf, Option<File>)>);
+
+impl Sources {
+    pub(super) fn is_any(&self) -> bool {
+        self.0.iter().any(|(_, from)| from.is_some())
+    }
+}
+
+/// Opens what are streams among the places: a FIFO waits until somebody writes to it.
+pub(super) fn sources(args: &View) -> Result<Sources, Failure> {
+    let is_stream = |place: &&PathBuf| is_stream(place);
+    match (args.places.iter().filter(is_stream).count(), &args.save) {
+        (1.., None) if args.stats || args.format == Format::Chrome => {
+            return Err(Failure::Usage(anyhow!(
+                "--stats and -f chrome are of whole traces: add --save DIR, which keeps what comes as a folder"
+            )));
+        }
+        (count, Some(folder)) if count != 1 => {
+            let folder = folder.display();
+            return Err(Failure::Usage(anyhow!(
+                "--save {folder}: it keeps one trace that comes through a pipe (`-`) or from a file of one; there are {count}"
+            )));
+        }
+        _ => {}
+    }
+    if args.places.iter().filter(|place| place.as_os_str() == "-").count() > 1 {
+        return Err(Failure::Usage(anyhow!("`-` is standard input, which is there once")));
+    }
+    let opened = |place: &PathBuf| {
+        let from = is_stream(&place).then(|| open(place)).transpose()?;
+        Ok((place.clone(), from))
+    };
+    args.places.iter().map(opened).collect::<Result<_, _>>().map(Sources)
+}
+
+fn open(place: &Path) -> Result<File, Failure> {
+    match place.as_os_str() == "-" {
+        true if io::stdin().is_terminal() => Err(Failure::Usage(anyhow!(
+            "-: standard input is a terminal: `ssh HOST weir record … --to - | weir view --follow -`"
+        ))),
+        true => {
+            let from = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+            from.context("standard input").map_err(Failure::Machine)
+        }
+        false => {
+            let opened = File::open(place).with_context(|| format!("cannot open {}", place.display()));
+            opened.map_err(Failure::Refused)
+        }
+    }
+}
+
 impl Received {
-    /// Takes what are streams among the places.
-    pub(super) fn new(args: &View) -> Result<Received, Failure> {
-        let is_stream = |place: &&PathBuf| is_stream(place);
-        match (args.places.iter().filter(is_stream).count(), &args.save) {
-            (1.., None) if args.stats || args.format == Format::Chrome => {
-                return Err(Failure::Usage(anyhow!(
-                    "--stats and -f chrome are of whole traces: add --save DIR, which keeps what comes as a folder"
-                )));
-            }
-            (count, Some(folder)) if count != 1 => {
-                let folder = folder.display();
-                return Err(Failure::Usage(anyhow!(
-                    "--save {folder}: it keeps one trace that comes through a pipe (`-`) or from a file of one; there are {count}"
-                )));
-            }
-            _ => {}
-        }
-        if args.places.iter().filter(|place| place.as_os_str() == "-").count() > 1 {
-            return Err(Failure::Usage(anyhow!("`-` is standard input, which is there once")));
-        }
-        let mut received = Received { places: Vec::new(), streams: Vec::new(), part: vec![0; PART_BYTES] };
-        for place in &args.places {
-            let place = match is_stream(&place) {
-                true => received.open(place, args.save.as_deref())?,
-                false => place.clone(),
+    /// Makes a folder for each stream.
+    pub(super) fn new(args: &View, Sources(sources): Sources) -> Result<Received, Failure> {
+        let mut received = Received {
+            places: Vec::new(),
+            streams: Vec::new(),
+            part: vec![0; PART_BYTES],
+            is_some_left_out: false,
+        };
+        for (place, from) in sources {
+            let place = match from {
+                Some(from) => received.receive(&place, from, args.save.as_deref())?,
+                None => place,
             };
             received.places.push(place);
         }
@@ -96,10 +137,6 @@ impl Received {
     /// Where the traces are.
     pub(super) fn places(&self) -> &[PathBuf] {
         &self.places
-    }
-
-    pub(super) fn is_any(&self) -> bool {
-        !self.streams.is_empty()
     }
 
     /// There are streams, and nothing else.
@@ -143,23 +180,47 @@ impl Received {
     /// What was wrong with streams since the last time, which is nothing more.
     pub(super) fn tell_faults(&mut self) {
         for fault in self.streams.iter_mut().filter_map(|stream| stream.fault.take()) {
-            let source =
-                std::error::Error::source(&fault).map_or(String::new(), |source| format!(": {source}"));
-            tell!("weir: {fault}{source}");
+            tell_fault(&fault);
         }
     }
 
     /// A stream was cut, or damaged.
     pub(super) fn is_damaged(&self) -> bool {
-        self.streams.iter().any(|stream| stream.is_damaged)
+        self.is_some_left_out || self.streams.iter().any(|stream| stream.is_damaged)
     }
 
-    /// The first stream that has ended before it said what its trace is of: why.
-    pub(super) fn undescribed(&mut self) -> Option<Failure> {
-        let mut streams = self.streams.iter_mut();
-        let stream = streams.find(|stream| stream.from.is_none() && !stream.receiver.is_described())?;
-        let fault = stream.fault.take().map(failure);
-        Some(fault.unwrap_or_else(|| Failure::Refused(anyhow!("the trace ends before its description"))))
+    /// Reports which of several places have not said yet what their traces are of.
+    pub(super) fn tell_waiting(&self) {
+        if self.places.len() < 2 {
+            return;
+        }
+        let waiting = |stream: &&Stream| stream.from.is_some() && !stream.receiver.is_described();
+        for stream in self.streams.iter().filter(waiting) {
+            let name = stream.receiver.name().to_string_lossy();
+            tell!("weir: nothing is shown yet: waiting for the recorder of {}", printable(&name));
+        }
+    }
+
+    /// Leaves out streams that have ended before they said what their traces are of, and reports why. Where nothing else is there, that is the failure.
+    pub(super) fn leave_out_undescribed(&mut self) -> Result<(), Failure> {
+        let is_undescribed = |stream: &Stream| stream.from.is_none() && !stream.receiver.is_described();
+        let (mut left_out, streams): (Vec<Stream>, Vec<Stream>) =
+            std::mem::take(&mut self.streams).into_iter().partition(is_undescribed);
+        self.streams = streams;
+        self.places.retain(|place| left_out.iter().all(|stream| stream.receiver.folder() != place));
+        for stream in &mut left_out {
+            let path = stream.receiver.name().to_owned();
+            let fault = stream.fault.take().unwrap_or_else(|| weir_trace::Error::Class {
+                path,
+                message: "the trace ends before its description".to_owned(),
+            });
+            if self.places.is_empty() {
+                return Err(failure(fault));
+            }
+            self.is_some_left_out = true;
+            tell_fault(&fault);
+        }
+        Ok(())
     }
 
     /// Gives back the room of what nobody reads any more.
@@ -175,22 +236,8 @@ impl Received {
     }
 
     /// The folder in which a stream's trace is going to be.
-    fn open(&mut self, place: &Path, save: Option<&Path>) -> Result<PathBuf, Failure> {
-        let (name, from) = match place.as_os_str() == "-" {
-            true if io::stdin().is_terminal() => {
-                return Err(Failure::Usage(anyhow!(
-                    "-: standard input is a terminal: `ssh HOST weir record … --to - | weir view --follow -`"
-                )));
-            }
-            true => {
-                let from = io::stdin().as_fd().try_clone_to_owned().map(File::from);
-                (Path::new("standard input"), from.context("standard input").map_err(Failure::Machine)?)
-            }
-            false => {
-                let opened = File::open(place).with_context(|| format!("cannot open {}", place.display()));
-                (place, opened.map_err(Failure::Refused)?)
-            }
-        };
+    fn receive(&mut self, place: &Path, from: File, save: Option<&Path>) -> Result<PathBuf, Failure> {
+        let name = if place.as_os_str() == "-" { Path::new("standard input") } else { place };
         let (folder, temporary) = match save {
             Some(folder) => (folder.to_owned(), None),
             None => {
@@ -308,6 +355,11 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+fn tell_fault(fault: &weir_trace::Error) {
+    let source = std::error::Error::source(fault).map_or(String::new(), |source| format!(": {source}"));
+    tell!("weir: {fault}{source}");
 }
 
 /// Whether a place is one stream of bytes. What is not there is for others to tell.

@@ -187,6 +187,88 @@ fn a_reader_that_stalls_costs_events_that_are_counted_and_no_time() {
     }
 }
 
+/// Bytes of a trace of so many events.
+fn recorded(count: &str) -> Vec<u8> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["record", "-q", "-e", "rec:ints", "--to", "-", "--", &program(), "i", "1", count]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    output.stdout
+}
+
+#[test]
+fn a_file_that_may_not_grow_ends_what_is_received_after_its_last_whole_packet() {
+    let folder = paths::fresh("record", "sent-limit");
+    let (bytes, place) = (folder.with_extension("weir"), folder.with_extension("tmp"));
+    fs::create_dir_all(&place).unwrap();
+    fs::write(&bytes, recorded("100000")).unwrap();
+    let limited = |options: &[&str]| {
+        let mut command = Command::new("prlimit");
+        command.arg("--fsize=200000").arg(env!("CARGO_BIN_EXE_weir")).args(["view"]).args(options);
+        command.env("TMPDIR", &place).stdin(File::open(&bytes).unwrap()).output().unwrap()
+    };
+    let saved = folder.to_str().unwrap();
+    for options in [&["-"][..], &["--save", saved, "-"]] {
+        let output = limited(options);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("File too large"), "{output:?}: {said}");
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
+    }
+    // What was kept has no part of a packet.
+    let kept = view(&[saved], Stdio::null()).output().unwrap();
+    assert!(kept.status.success() && kept.stderr.is_empty(), "{}", text(&kept.stderr));
+    assert!(!kept.stdout.is_empty());
+    fs::remove_file(bytes).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    fs::remove_dir(place).unwrap();
+}
+
+#[test]
+fn a_stream_without_a_trace_hides_no_other() {
+    let good = paths::fresh("record", "sent-beside");
+    fs::write(&good, recorded("500")).unwrap();
+    let mut viewer = view(&["-F", "-", good.to_str().unwrap()], Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(viewer.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("waiting for the recorder of standard input"), "{line}");
+    // That one ends, before it has said anything.
+    drop(viewer.stdin.take());
+    let output = viewer.wait_with_output().unwrap();
+    said.read_to_string(&mut line).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{line}");
+    assert!(line.contains("standard input: ") && line.contains("nothing came"), "{line}");
+    assert_eq!(text(&output.stdout).lines().count(), 500, "{line}");
+    fs::remove_file(good).unwrap();
+}
+
+/// A pipe may be set to O_NONBLOCK by whoever made it: that is no fault of the reader's.
+#[test]
+fn a_pipe_that_does_not_block_is_waited_for() {
+    use std::os::unix::net::UnixStream;
+    let (mut from, to) = UnixStream::pair().unwrap();
+    to.set_nonblocking(true).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["record", "-q", "-e", "rec:ints", "--to", "-", "--", &program(), "i", "1", "200000"]);
+    let mut sending =
+        Sending(command.stdout(std::os::fd::OwnedFd::from(to)).stderr(Stdio::piped()).spawn().unwrap());
+    drop(command);
+    // The program is over before a byte is read.
+    let mut said = BufReader::new(sending.err());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("emitted"), "{line}");
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).unwrap();
+    said.read_to_string(&mut line).unwrap();
+    assert_eq!(wait::for_exit(&mut sending.0, LIMIT).expect("it does not end").code(), Some(0), "{line}");
+    assert!(bytes.len() > 1 << 20, "{}", bytes.len());
+}
+
 #[test]
 fn what_cannot_be_sent_or_received_is_refused() {
     let program = program();
