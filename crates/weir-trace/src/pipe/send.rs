@@ -297,6 +297,7 @@ mod tests {
         // It reads a byte each few milliseconds, for hours.
         let reader = thread::spawn(move || {
             while allow.send(1).is_ok() {
+                // A pace, which only makes the reader slow: the verdict is the same at any that does not read all in 50 ms.
                 thread::sleep(Duration::from_millis(2));
             }
         });
