@@ -453,14 +453,16 @@ impl Shared {
         &self,
         segment: &Segment,
         rounds: &mut Rounds,
-        command: Option<&mut EndOnFailure>,
+        mut command: Option<&mut EndOnFailure>,
         is_over: bool,
         tally: Tally,
     ) -> Result<u8, Failure> {
         let is_quiet = self.given.options.is_quiet();
-        // It does not run on, untraced, while the reader of a pipe is waited for.
-        let ended = end_command(command.and_then(|command| command.launched.take()));
+        let mut launched = || command.as_mut().and_then(|command| command.launched.take());
+        // It does not run on, untraced, while the reader of a pipe is waited for. Until it is taken a failure ends it as well.
+        let mut ended = if is_over { None } else { end_command(launched()) };
         rounds.end(segment, is_over)?;
+        ended = ended.or_else(|| end_command(launched()));
         if let (Some(groups), Some(_), false) = (&self.groups, &self.given.recording, is_quiet) {
             groups.borrow().report(&self.notices);
         }
