@@ -200,7 +200,7 @@ fn number(form: u8, bytes: i8) -> Option<Type> {
 }
 
 /// A struct of these members. Those whose names begin with one name and a dot are those of a struct within it, and follow one another. None where
-/// a name is there twice.
+/// such a struct has a name that is there twice.
 fn nested(members: Vec<(String, u32, Type)>, depth: usize) -> Option<Type> {
     let mut fields: Vec<(String, u32, Type)> = Vec::new();
     let mut members = members.into_iter().peekable();
@@ -225,9 +225,10 @@ fn nested(members: Vec<(String, u32, Type)>, depth: usize) -> Option<Type> {
         within.iter_mut().for_each(|(_, offset, _)| *offset -= first);
         fields.push((outer.to_owned(), first, nested(within, depth.checked_sub(1)?)?));
     }
-    let mut names: Vec<&str> = fields.iter().map(|(name, ..)| name.as_str()).collect();
+    let mut names: Vec<(&str, bool)> =
+        fields.iter().map(|(name, _, ty)| (name.as_str(), matches!(ty, Type::Struct { .. }))).collect();
     names.sort_unstable();
-    if names.windows(2).any(|two| two[0] == two[1]) {
+    if names.windows(2).any(|two| two[0].0 == two[1].0 && two[1].1) {
         return None;
     }
     Some(Type::Struct { fields })
