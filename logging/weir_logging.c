@@ -47,7 +47,7 @@ void weir_logging_python(const char *asctime, const char *msg, const char *logge
 #if __has_include(<jni.h>)
 #include <jni.h>
 
-/* The texts of a record come in one array, each with a NUL behind it. */
+/* The texts of a record come in one array, each ended by a NUL. */
 #define TEXTS_MAX 6
 
 /* Where each text begins; one that is missing is empty. */
@@ -73,15 +73,23 @@ JNIEXPORT jobject JNICALL Java_weir_logging_Events_log4jSemaphore(JNIEnv *env, j
 	return (*env)->NewDirectByteBuffer(env, (void *)SEMAPHORE(lttng_log4j), 2);
 }
 
+/* The array's bytes, and the texts in them; NULL where there is no memory. */
+static jbyte *texts_of(JNIEnv *env, jbyteArray array, const char *texts[TEXTS_MAX])
+{
+	jbyte *bytes = (*env)->GetByteArrayElements(env, array, NULL);
+	if (bytes)
+		split((const char *)bytes, (*env)->GetArrayLength(env, array), texts);
+	return bytes;
+}
+
 /* texts: message, logger, class, method. */
 JNIEXPORT void JNICALL Java_weir_logging_Events_jul(JNIEnv *env, jclass class, jbyteArray array, jlong millis, jint level, jint thread)
 {
 	(void)class;
 	const char *texts[TEXTS_MAX];
-	jbyte *bytes = (*env)->GetByteArrayElements(env, array, NULL);
+	jbyte *bytes = texts_of(env, array, texts);
 	if (!bytes)
 		return;
-	split((const char *)bytes, (*env)->GetArrayLength(env, array), texts);
 	WEIR_TRACEPOINT(lttng_jul, event, (string, msg, texts[0]), (string, logger_name, texts[1]), (string, class_name, texts[2]),
 			(string, method_name, texts[3]), (long, long_millis, millis), (int, int_loglevel, level),
 			(int, int_threadid, thread));
@@ -93,10 +101,9 @@ JNIEXPORT void JNICALL Java_weir_logging_Events_log4j(JNIEnv *env, jclass class,
 {
 	(void)class;
 	const char *texts[TEXTS_MAX];
-	jbyte *bytes = (*env)->GetByteArrayElements(env, array, NULL);
+	jbyte *bytes = texts_of(env, array, texts);
 	if (!bytes)
 		return;
-	split((const char *)bytes, (*env)->GetArrayLength(env, array), texts);
 	WEIR_TRACEPOINT(lttng_log4j, event, (string, msg, texts[0]), (string, logger_name, texts[1]), (string, class_name, texts[2]),
 			(string, method_name, texts[3]), (string, filename, texts[4]), (int, line_number, line),
 			(long, timestamp, millis), (int, int_loglevel, level), (string, thread_name, texts[5]));

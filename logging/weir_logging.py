@@ -139,7 +139,7 @@ def _hook(accepts, word=_word, emit=_emit, is_one=isinstance, kind=logging.LogRe
 
 
 def install():
-    """Makes an event of every record that a logger accepts, whatever handlers there are. Whether that is possible."""
+    """Makes an event of every record that a logger accepts, with any handlers or none. Returns whether that is possible."""
     if not _is_there():
         return False
     global _installed

@@ -1,4 +1,4 @@
-//! What recordings came to, as the end of a run tells it.
+//! What recordings came to, as the end of a run reports it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct Recorded {
 pub enum Place {
     /// In this folder.
     Folder(PathBuf),
-    /// With whoever reads the pipe of this name.
+    /// In the pipe of this name.
     Pipe(String),
 }
 

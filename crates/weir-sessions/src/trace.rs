@@ -31,7 +31,7 @@ pub fn class(events: &[Schema], context_fields: usize, about: &[(&str, &str)]) -
     Ok(class)
 }
 
-/// CLOCK_MONOTONIC, with how far behind 1970 it began.
+/// CLOCK_MONOTONIC, with how long after 1970 it began.
 fn monotonic() -> ClockClass {
     let ns = |clock| {
         let now = clock_gettime(clock).expect("the clocks are always there");

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 /// What messages call it.
 const NAME: &str = "standard output";
 
-/// Waits for room where whoever made the pipe has set it to O_NONBLOCK, which is of the pipe and may change at any time.
+/// Waits for room where the pipe is O_NONBLOCK. Any process that has it may change that at any time.
 struct Waiting(File);
 
 impl Write for Waiting {
@@ -64,7 +64,7 @@ pub(crate) fn pipe() -> Result<Sender, Failure> {
     sender
 }
 
-/// Both are one pipe, socket or file: whatever is written to one is among what is written to the other.
+/// Both are one pipe, socket or file: what is written to one is mixed with what is written to the other.
 fn is_one(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
     let (Ok(one), Ok(other)) = (fstat(one), fstat(other)) else { return false };
     let kind = SFlag::from_bits_truncate(one.st_mode) & SFlag::S_IFMT;

@@ -1,4 +1,4 @@
-//! `--run-on` and `--run-on-fill`: starts a command when events ask for it, or a ring fills, as a child of weir's, and tells how it ended.
+//! `--run-on` and `--run-on-fill`: starts a command when events ask for it, or a ring fills, as a child of weir's, and reports how it ended.
 //!
 //! In: how many events have asked, and when the last of each name did; how full the rings were. Out: a process, `sh -c COMMAND`, with the event in its environment:
 //!

@@ -2,7 +2,7 @@
 //!
 //! | bytes of the head | are |
 //! |---|---|
-//! | 0–12 | `\x89weirctf\r\n\x1a\n`: whatever changes the ends of lines on the way is seen here |
+//! | 0–12 | `\x89weirctf\r\n\x1a\n`: a transfer that changes the ends of lines is seen here |
 //! | 12–16 | the version, 1 |
 //!
 //! | bytes of a frame | are |

@@ -83,7 +83,7 @@ impl Receiver {
         self.is_over
     }
 
-    /// Nothing more comes, for whatever reason: who follows the folder knows by that.
+    /// Nothing more comes, so that the follower of the folder ends.
     pub fn close(&mut self) {
         self.locked = None;
     }

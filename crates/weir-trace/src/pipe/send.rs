@@ -1,6 +1,6 @@
 //! Frames → a pipe, by a thread of their own.
 //!
-//! In: frames. Out: the same where whoever made the sender wants them, in their order; a frame that says nothing each [`ALIVE_EVERY`] in which there was no
+//! In: frames. Out: the same, in their order, to the writer that the sender was made with; a frame that says nothing each [`ALIVE_EVERY`] in which there was no
 //! other, so that a reader that is gone is known. Who puts frames in waits for nobody, and asks first whether there is room ([`Sender::has_room`]).
 //!
 //! A pipe that nobody reads any more is an error of every call after it. One that nobody reads at the moment holds nobody up: also at the end only as long
@@ -71,7 +71,7 @@ impl Sender {
         self.name.to_str().unwrap_or_default()
     }
 
-    /// Whether more should be put in now. A pipe that has failed has room: who puts something in is told.
+    /// Whether more should be put in now. A pipe that has failed has room: the next call returns the error.
     pub fn has_room(&self) -> bool {
         self.shared.state().has_room()
     }

@@ -90,7 +90,7 @@ pub(super) fn follow(args: &View, sources: Sources) -> Result<ExitCode, Failure>
             }
             messages = messages.wrapping_add(1);
             if messages.is_multiple_of(MESSAGES_PER_RECEIVING) && received.is_behind() {
-                // Whoever sends goes on while what has come is shown. A signal is there the next time, too.
+                // Senders are not held up while what has come is shown. A signal is still pending the next time.
                 stops.wait(Duration::ZERO, &mut received)?;
             }
         }

@@ -29,7 +29,7 @@ const WAITING_BYTES_MAX: u64 = 4 << 30;
 /// Bytes that came and were not shown yet, beyond which nothing is read as long as there is something to show.
 const BEHIND_BYTES_MAX: u64 = 256 << 20;
 
-/// Bytes that are read at once: a pipe holds 64 KiB unless it is told otherwise.
+/// Bytes that are read at once: a pipe holds 64 KiB by default.
 const PART_BYTES: usize = 1 << 20;
 
 /// Room in files is given back in so many bytes: what file systems have as a block, or a multiple.
@@ -49,12 +49,12 @@ pub(super) struct Received {
 
 struct Stream {
     receiver: Receiver,
-    /// None behind its end.
+    /// None after its end.
     from: Option<File>,
-    /// What was wrong with it, until that was told.
+    /// What was wrong with it, until that was reported.
     fault: Option<weir_trace::Error>,
     is_damaged: bool,
-    /// Of whoever reads: the folder is removed with this.
+    /// The folder, which is removed with this.
     temporary: Option<Temporary>,
     /// Bytes whose room was given back, by file.
     given_back: Vec<(PathBuf, u64)>,
@@ -362,7 +362,7 @@ fn tell_fault(fault: &weir_trace::Error) {
     tell!("weir: {fault}{source}");
 }
 
-/// Whether a place is one stream of bytes. What is not there is for others to tell.
+/// Whether a place is one stream of bytes. What is not there is reported elsewhere.
 fn is_stream(place: &Path) -> bool {
     place.as_os_str() == "-" || fs::metadata(place).is_ok_and(|about| !about.is_dir())
 }

@@ -33,7 +33,7 @@ impl Place {
     fn with_library(name: &str, includes: &[PathBuf]) -> Place {
         let place = Place::new(name);
         let mut gcc = Command::new("gcc");
-        gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-o"]).arg(place.library());
+        gcc.args(["-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-o"]).arg(place.shared_object());
         gcc.arg("-I").arg(paths::root().join("include"));
         includes.iter().for_each(|folder| _ = gcc.arg("-I").arg(folder));
         gcc.arg(paths::root().join("logging/weir_logging.c"));
@@ -42,7 +42,7 @@ impl Place {
         place
     }
 
-    fn library(&self) -> PathBuf {
+    fn shared_object(&self) -> PathBuf {
         self.folder.join("libweir-logging.so")
     }
 
@@ -311,7 +311,7 @@ fn what_java_logs_is_recorded_and_the_program_does_the_same() {
         of("in a shutdown hook", "lambda$main$1", "800"),
     ];
     assert_eq!(found, wanted, "{said}");
-    fs::remove_file(place.library()).unwrap();
+    fs::remove_file(place.shared_object()).unwrap();
     let without = Command::new("java").current_dir(&place.folder).args(&words[1..]).arg(&program).output();
     let without = without.unwrap();
     let said = text(&without.stderr);

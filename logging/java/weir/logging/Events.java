@@ -9,7 +9,7 @@ import java.nio.charset.StandardCharsets;
 
 /**
  * The events of libweir-logging.so: whether somebody traces one, and the event itself. Without the library nobody does, and one line on
- * standard error says why. The library is beside the jar, in ../../lib, where -Dweir.logging.library says or in java.library.path.
+ * standard error says why. The library is beside the jar, in ../../lib, where -Dweir.logging.path says or where System.loadLibrary looks.
  */
 final class Events {
     private static final String NAME = "libweir-logging.so";
@@ -72,7 +72,7 @@ final class Events {
 
     private static native ByteBuffer log4jSemaphore();
 
-    /** Texts as the library takes them: UTF-8, with a NUL behind each, and in none of them. */
+    /** Texts as the library takes them: UTF-8, each ended by a NUL, and without NULs inside. */
     static byte[] texts(String... all) {
         StringBuilder joined = new StringBuilder();
         for (String text : all) {
@@ -86,7 +86,7 @@ final class Events {
     }
 
     private static void load() throws Exception {
-        String given = System.getProperty("weir.logging.library");
+        String given = System.getProperty("weir.logging.path");
         if (given != null) {
             System.load(new File(given).getAbsolutePath());
             return;

@@ -128,7 +128,7 @@ fn events_of_up_to_32_fields_are_recorded() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// A count is what a call has answered that failed: there is nothing then, and nothing behind the buffer is read.
+/// A count is what a call has answered that failed: there are no elements then, and nothing after the buffer is read.
 #[test]
 fn negative_counts_are_no_elements() {
     let folder = paths::fresh("record", "negative");

@@ -1,4 +1,4 @@
-//! `weir record --to -` and `weir view -`: a trace through a pipe is the trace that a folder would have been; and whatever its reader does, the programs go on
+//! `weir record --to -` and `weir view -`: a trace through a pipe is the trace that a folder would have been; and the programs go on, even if its reader stalls or ends
 //! and everything is counted.
 
 use std::fs::{self, File};
@@ -246,7 +246,7 @@ fn a_stream_without_a_trace_hides_no_other() {
     fs::remove_file(good).unwrap();
 }
 
-/// A pipe may be set to O_NONBLOCK by whoever made it: that is no fault of the reader's.
+/// A pipe may be O_NONBLOCK: a write that would block is no error.
 #[test]
 fn a_pipe_that_does_not_block_is_waited_for() {
     use std::os::unix::net::UnixStream;
