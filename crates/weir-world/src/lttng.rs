@@ -7,14 +7,15 @@
 //! The function calls a filter with the event's fields, evaluated, in a row: 8 bytes for an integer (extended, in the byte
 //! order of the machine), an enumeration's value, a floating-point number (a `double`) or the address of a string; 16 for an
 //! array or a sequence: how many elements, and their address. The context of a
-//! program has the first words of that row in slots ([`ROW_SLOTS`]), and the row's address in that of the filter's second argument.
+//! program has the first words of that row in slots ([`ROW_SLOTS`]), and the row's address in that of the filter's second argument, through
+//! which further words are slots too ([`limits::ROW_WORDS`]).
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use weir_event::schema::{self, Form, Schema, Type};
-use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundStatic, StaticKind, WorldError};
+use weir_ir::{ArgumentPlace, FoundArgument, FoundField, FoundStatic, StaticKind, WorldError, limits};
 use weir_probe::window::{ROW_REGISTER, ROW_SLOTS};
 use weir_symbols::{Binary, FileIdentity, LinkAddr, StaticProbe, pattern};
 use weir_ust::{Event, PLACES_SECTION, Place, Provider};
@@ -316,6 +317,7 @@ const WORDS_MAX: u8 = 120;
 fn read(word: u8, (bytes, signed, is_float): (u8, bool, bool)) -> FoundArgument {
     let place = match ROW_SLOTS.get(usize::from(word)) {
         Some(&slot) => ArgumentPlace::Slot(slot),
+        None if word < limits::ROW_WORDS_MAX => ArgumentPlace::Slot(limits::ROW_WORDS + word),
         None => ArgumentPlace::Memory {
             base: Some(ROW_REGISTER),
             index: None,

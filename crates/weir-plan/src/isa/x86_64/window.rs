@@ -52,9 +52,8 @@ pub struct Called {
 pub const ROW_REGISTER: u8 = 6;
 
 /// The slots of the context that a program at such a place finds the words in, one after the other: all but those of ip, sp and bp,
-/// and that of si, where the address of all of them is. Floating-point arguments have the last eight.
-pub const ROW_SLOTS: [u8; 25] =
-    [14, 12, 11, 9, 8, 10, 7, 6, 5, 3, 2, 1, 0, 15, 17, 18, 20, 21, 22, 23, 24, 25, 26, 27, 28];
+/// and that of si, where the address of all of them is. Further words are read through that address.
+pub const ROW_SLOTS: [u8; 17] = [14, 12, 11, 9, 8, 10, 7, 6, 5, 3, 2, 1, 0, 15, 17, 18, 20];
 
 impl Called {
     /// Those of the list that are called still.

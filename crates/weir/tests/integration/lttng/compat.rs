@@ -150,6 +150,41 @@ fn a_running_program_and_children_are_traced_and_go_on_as_before() {
     assert!(said.contains("1200 events recorded"), "{said}");
 }
 
+/// Words of a row that have no slot of the context are slots of their own: numbers, texts, and elements.
+#[test]
+fn events_of_many_fields_are_recorded_and_filtered() {
+    let harbour = harbour("many");
+    let numbers: String = (0..28).map(|n| format!("lttng_ust_field_integer(long, n{n}, n + {n}) ")).collect();
+    let header = format!(
+        "#undef LTTNG_UST_TRACEPOINT_PROVIDER\n#define LTTNG_UST_TRACEPOINT_PROVIDER many\n\
+         #undef LTTNG_UST_TRACEPOINT_INCLUDE\n#define LTTNG_UST_TRACEPOINT_INCLUDE \"./many.h\"\n\
+         #if !defined(MANY_H) || defined(LTTNG_UST_TRACEPOINT_HEADER_MULTI_READ)\n#define MANY_H\n#include <lttng/tracepoint.h>\n\
+         LTTNG_UST_TRACEPOINT_EVENT(many, fields, LTTNG_UST_TP_ARGS(long, n, const char *, text), LTTNG_UST_TP_FIELDS({numbers}\
+         lttng_ust_field_string(name, text) lttng_ust_field_array_text(char, code, text, 3)\
+         lttng_ust_field_sequence_text(char, letters, text, long, n) lttng_ust_field_float(double, half, n / 2.0)))\n\
+         #endif\n#include <lttng/tracepoint-event.h>\n"
+    );
+    let program = "#define LTTNG_UST_TRACEPOINT_CREATE_PROBES\n#define LTTNG_UST_TRACEPOINT_DEFINE\n#include \"many.h\"\n\
+        int main(void) { for (long n = 0; n < 5; n++) lttng_ust_tracepoint(many, fields, n, \"letters\"); return 0; }\n";
+    fs::write(harbour.0.join("many.h"), header).unwrap();
+    fs::write(harbour.0.join("many.c"), program).unwrap();
+    let (include, source) =
+        (format!("-I{}", harbour.0.display()), harbour.0.join("many.c").display().to_string());
+    compile("gcc", &harbour, "many", &["-O2", &include], &[&source]);
+    let filter = "n27 >= 29 && name == 'let*' && half < 2.0";
+    harbour.recorded("trace", &["-e", "lttng:./many:many:fields", "--filter", filter, "--", "./many"]);
+    let wanted = |n: usize| {
+        let numbers: Vec<String> = (0..28).map(|at| format!("n{at} = {}", n + at)).collect();
+        format!(
+            "many:fields {{ {}, name = \"letters\", code = \"let\", _letters_length = {n}, letters = \"{}\", half = {} }}",
+            numbers.join(", "),
+            &"letters"[..n],
+            n as f64 / 2.0
+        )
+    };
+    assert_eq!(events(&harbour.0.join("trace")), [wanted(2), wanted(3)]);
+}
+
 /// What nothing refers to is kept, and what describes events comes out of an archive.
 #[test]
 fn linkers_that_drop_what_is_not_used_keep_events() {
