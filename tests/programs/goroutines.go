@@ -5,6 +5,7 @@
 // which needs a larger stack than it begins with, and prints `calls=TOTAL`. At the end of its input it prints `done`,
 // or what went wrong, and ends with exit code 7. A line `hold ADDRESS` starts a goroutine that waits with that address on its
 // stack, as one does which was preempted there, and prints `holding`; `free` lets it go, and prints `freed`.
+// goroutines calm: the same lines, and nothing runs beside them.
 // goroutines NUMBER: the same for that number at once, without the others.
 package main
 
@@ -95,17 +96,20 @@ func told(count int64) {
 }
 
 func main() {
-	if len(os.Args) > 1 {
+	calm := len(os.Args) > 1 && os.Args[1] == "calm"
+	if len(os.Args) > 1 && !calm {
 		count, _ := strconv.ParseInt(os.Args[1], 10, 64)
 		told(count)
 		fmt.Printf("calls=%d\n", count)
 		os.Exit(7)
 	}
 	runtime.GOMAXPROCS(4)
-	for i := 0; i < 48; i++ {
+	for i := 0; i < 48 && !calm; i++ {
 		go spin()
 	}
-	go collect()
+	if !calm {
+		go collect()
+	}
 	fmt.Println("ready")
 	total, input := int64(0), bufio.NewScanner(os.Stdin)
 	holding, free := make(chan bool), make(chan bool)
