@@ -16,7 +16,7 @@ use weir_ir::{Builtin, EventId, Function, Module, Op, Value};
 pub(crate) fn of_function(module: &Module, function: &Function) -> Vec<Declared> {
     let ops = function.ops();
     let declared = ops.flat_map(|op| match op {
-        Op::Record { event, args } => {
+        Op::Record { event, args, .. } => {
             of_record(module, function, *event, args).into_iter().flatten().collect()
         }
         Op::TextBegins { slot, .. } => vec![Declared::Text { slot: *slot }],

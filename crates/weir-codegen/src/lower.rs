@@ -223,7 +223,7 @@ impl<'a> Lower<'a> {
             }
             Op::Signal { number, to_thread } => self.signal(*number, *to_thread),
             Op::Emit { action, args } => self.emit(*action, args),
-            Op::Record { event, args } => self.record(*event, args),
+            Op::Record { event, args, marked } => self.record(*event, args, *marked),
             other => unreachable!("{other:?} has a result"),
         }
         Ok(())

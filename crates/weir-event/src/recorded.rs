@@ -2,7 +2,7 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 4 | number of the event, an index into [`Schema::events`](crate::Schema::events) |
+//! | 4 | number of the event, an index into [`Schema::events`](crate::Schema::events); the highest bit, [`MARK`], is set where the record is marked |
 //! | 4 | only of events of no fixed size: bytes of fields that follow. The record may be longer |
 //! | | the fields, little-endian, one behind the other without gaps |
 //!
@@ -28,6 +28,9 @@ pub const SEQUENCE_BYTES_MAX: u32 = 4088;
 pub const RECORD_BYTES_MAX: u32 = 28 << 10;
 /// Most bytes of memory that a structure is read from.
 pub const STRUCT_SPAN_MAX: u32 = 4096;
+
+/// In the first word of a record beside the event's number: it is marked. What that means whoever made the program knows.
+pub const MARK: u32 = 1 << 31;
 
 /// What a null pointer is as a string.
 pub const NULL_TEXT: &str = "(null)";
@@ -144,10 +147,10 @@ impl Reader {
         Reader { events: events.iter().map(shape).collect() }
     }
 
-    /// The fields of a record, with the event's number. `None` where they are not what the event has.
+    /// The fields of a record, marked or not, with the event's number. `None` where they are not what the event has.
     #[inline]
     pub fn fields<'a>(&self, record: &'a [u8]) -> Option<(u32, &'a [u8])> {
-        let number = word(record, 0)?;
+        let number = word(record, 0)? & !MARK;
         let fields = match self.events.get(usize::try_from(number).ok()?)? {
             Shape::Fixed { bytes } => record.get(4..).filter(|_| record.len() == *bytes)?,
             Shape::Measured { fields: types } => {
@@ -158,6 +161,12 @@ impl Reader {
         };
         Some((number, fields))
     }
+}
+
+/// Whether the record is marked.
+#[inline]
+pub fn is_marked(record: &[u8]) -> bool {
+    word(record, 0).is_some_and(|number| number & MARK != 0)
 }
 
 /// Bytes of the field that begins here.
@@ -261,5 +270,20 @@ mod tests {
         check(&record(&[0, 36], &[&[3, 0, 0, 0][..], &[7; 32]].concat()), None);
         check(&record(&[3], b"12345678"), None);
         check(b"\0\0\0", None);
+    }
+
+    #[test]
+    fn a_marked_record_has_the_same_fields() {
+        let reader = Reader::new(&[event(&[LONG]), event(&[Type::Text])]);
+        let record = |number: u32, rest: &[u8]| [&number.to_le_bytes()[..], rest].concat();
+        for (event, rest, fields) in [(0, &b"12345678"[..], &b"12345678"[..]), (1, b"\x02\0\0\0a\0", b"a\0")]
+        {
+            for (number, wanted) in [(event, false), (event | MARK, true)] {
+                let record = record(number, rest);
+                assert_eq!((reader.fields(&record), is_marked(&record)), (Some((event, fields)), wanted));
+            }
+        }
+        assert_eq!(reader.fields(&record(2 | MARK, b"12345678")), None);
+        assert!(!is_marked(b"\0\0\0"));
     }
 }

@@ -692,7 +692,8 @@ impl<'a> FunctionCheck<'a> {
                     action_fields(action).into_iter().flat_map(|field| leaves(&field.ty)).collect();
                 self.want_all(&wanted, args)
             }
-            Op::Record { event, args } => {
+            Op::Record { event, args, marked } => {
+                marked.iter().try_for_each(|marked| self.want_int(*marked))?;
                 if !self.function.trigger.is_probe() {
                     return Err("there is no event in weir itself".into());
                 }

@@ -525,9 +525,11 @@ pub enum Op {
     /// Writes a record of the event ([`weir_event::recorded`]); `args` are what its slots hold: integers, floating-point numbers as
     /// their bits, addresses. Of texts, arrays, sequences and structures, but not of strings, the traced program vouches for the
     /// memory: where a register at the probe has its address it is read directly. An array of 16 characters may be a string of 16 bytes too.
+    /// Where `marked` is 1, and not 0, the record is marked.
     Record {
         event: EventId,
         args: Vec<Value>,
+        marked: Option<Value>,
     },
 }
 

@@ -147,7 +147,8 @@ impl Op {
                 (key, [Some(*value), None])
             }
             Op::Aggregate { key, value, .. } => (key, [*value, None]),
-            Op::Emit { args, .. } | Op::Record { args, .. } => (args, [None, None]),
+            Op::Emit { args, .. } => (args, [None, None]),
+            Op::Record { args, marked, .. } => (args, [*marked, None]),
         };
         list.iter().copied().chain(rest.into_iter().flatten()).chain(joined.iter().map(|(value, _)| *value))
     }
@@ -198,7 +199,8 @@ impl Op {
                 key.iter_mut().for_each(&mut see);
                 value.iter_mut().for_each(see);
             }
-            Op::Emit { args, .. } | Op::Record { args, .. } => args.iter_mut().for_each(see),
+            Op::Emit { args, .. } => args.iter_mut().for_each(see),
+            Op::Record { args, marked, .. } => args.iter_mut().chain(marked).for_each(see),
             Op::Join(parts) => parts.iter_mut().for_each(|(value, _)| see(value)),
         }
     }

@@ -26,7 +26,7 @@ pub fn record(clause: &mut Function, event: EventId, context: &[Builtin], argume
         args.push(append(Op::Builtin(builtin), ty));
     }
     args.extend(arguments.iter().map(|argument| slot_of(argument, &mut append)));
-    insts.push(Inst { result: None, op: Op::Record { event, args } });
+    insts.push(Inst { result: None, op: Op::Record { event, args, marked: None } });
     clause.types = types;
     clause.blocks = vec![Block { params: Vec::new(), insts, end: Terminator::Return }];
 }

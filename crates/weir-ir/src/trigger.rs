@@ -28,11 +28,13 @@
 use weir_event::Type;
 
 use crate::around::{add_one, block, branch, get, inst, jump, moved, moved_filter, put_types};
-use crate::{BlockId, Builtin, EventId, Function, Inst, MapId, Op, Terminator, Value};
+use crate::{Block, BlockId, Builtin, EventId, Function, Inst, MapId, Op, Terminator, Value};
 
 /// What is done of an event that matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
+    /// Its record is marked, so that whoever reads it knows.
+    Mark,
     /// The one integer of a map becomes 1.
     Set(MapId),
     /// It becomes one more.
@@ -81,6 +83,9 @@ pub fn mark(clause: &mut Function, filter: &Function, first_map: u32, before: &[
         if index == 0 {
             block.params = vec![ASKED];
         }
+        if before.contains(&Step::Mark) {
+            mark_records(&mut block);
+        }
         if block.end == Terminator::Return {
             block.end = branch(ASKED, (behind_block, Vec::new()), (end, Vec::new()));
         }
@@ -92,6 +97,15 @@ pub fn mark(clause: &mut Function, filter: &Function, first_map: u32, before: &[
     put_types(clause, MARK_VALUES, &filter.types);
     clause.types.extend(steps.types);
     clause.blocks = blocks;
+}
+
+/// The first block of the body has the answer, and comes before all others.
+fn mark_records(block: &mut Block) {
+    for inst in &mut block.insts {
+        if let Op::Record { marked, .. } = &mut inst.op {
+            *marked = Some(ASKED);
+        }
+    }
 }
 
 /// Puts the gate around a clause; without a filter nothing opens it.
@@ -129,6 +143,8 @@ impl Steps {
                     let op = Op::MapSet { map, key: Vec::new(), value: YES };
                     insts.push(Inst { result: None, op });
                 }
+                // The record is told by the answer that the body gets.
+                Step::Mark => {}
                 Step::Count(map) => insts.push(inst(self.value(), add_one(map, YES))),
                 Step::Keep(map, event) => {
                     let (key, time) = (self.value(), self.value());
@@ -194,6 +210,24 @@ mod tests {
         in_order(
             &text,
             &["= pid", "@other", "set @closed", "record 0()", "= nsecs", "set @last", "add_to @stopped"],
+        );
+    }
+
+    #[test]
+    fn the_record_of_an_event_that_matches_is_marked() {
+        let put = |before: &[Step]| around(|clause, filter| mark(clause, filter, 1, before, &[]));
+        let text = put(&[Step::Mark]);
+        assert!(text.contains("record 0(), marked v"), "{text}");
+        let text = put(&[Step::Set(MapId(0))]);
+        assert!(!text.contains("marked"), "{text}");
+        // Of several questions around one record it is the one whose events are marked.
+        let text = around(|clause, filter| {
+            mark(clause, filter, 1, &[Step::Mark], &[Step::Count(MapId(3))]);
+            mark(clause, filter, 1, &[Step::Set(MapId(0))], &[Step::Count(MapId(2))]);
+        });
+        in_order(
+            &text,
+            &["set @closed", "record 0(), marked v4\n  branch v4,", "add_to @stopped", "add_to @started"],
         );
     }
 

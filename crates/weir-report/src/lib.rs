@@ -1,4 +1,4 @@
-//! Report: what a script printed and counted, as text or NDJSON.
+//! Report: what a script printed and counted, as text or NDJSON; and the fields of a recorded event as texts ([`fields`]).
 //!
 //! In: the [`Schema`] of a compiled script, the bytes of its records and of its maps. Out: the lines that
 //! bpftrace 0.23 prints for the same script, or its NDJSON. Guaranteed: bytes that do not fit their schema are
@@ -24,6 +24,7 @@ mod words;
 
 mod contents;
 pub mod double;
+pub mod fields;
 mod histogram;
 mod printf;
 mod series;

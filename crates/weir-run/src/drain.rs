@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use weir_rt::Clock;
-use weir_rt::segment::Segment;
+use weir_rt::segment::{RingMark, Segment};
 use weir_sessions::counts::Counts;
 
+use crate::captured::Captured;
 use crate::failure::Failure;
 use crate::notice::Notice;
 use crate::part::Round;
@@ -143,6 +144,17 @@ impl Sink for Drain {
         self.shared.fill.swap(0, Ordering::Relaxed)
     }
 
+    fn captured(&mut self, mark: &mut Option<RingMark>, waits: bool) -> Option<Option<Captured>> {
+        self.held(|State { recorder, clock }| {
+            let segment = &self.shared.segment;
+            if !recorder.has_read(segment, mark) {
+                recorder.drain(segment, clock.as_ref(), false);
+            }
+            let is_due = recorder.has_read(segment, mark) || !waits;
+            is_due.then(|| recorder.take_captured())
+        })
+    }
+
     fn paused(&mut self, work: &mut dyn FnMut()) {
         self.held(|_| work());
     }
@@ -175,6 +187,7 @@ impl Sink for Drain {
         recorder.set_nothing_aside();
         drain(&mut recorder, ending.is_over);
         let fill = shared.fill.load(Ordering::Relaxed).max(recorder.take_fill());
+        let captured = recorder.take_captured();
         let (recorded, counts) = recorder.finish(segment);
         let (has_failed, count) = (recorded.has_failed(), recorded.discarded());
         let lost = || Notice::Lost { count, what: "events were discarded".to_owned() };
@@ -182,7 +195,7 @@ impl Sink for Drain {
             false => Some(Notice::Recorded(recorded)),
             true => (count > 0).then(lost),
         };
-        Ok(Finished { counts, has_failed, fill, notice, answers: Vec::new() })
+        Ok(Finished { counts, has_failed, fill, captured, notice, answers: Vec::new() })
     }
 }
 

@@ -319,6 +319,7 @@ impl Sink for Flight {
         let (has_failed, is_quiet) = (snapshots.has_failed(), self.is_quiet);
         Ok(Finished {
             fill: 0,
+            captured: None,
             counts: self.counts(round.segment),
             answers: self.answers(),
             has_failed,

@@ -59,6 +59,7 @@ mod registry;
 mod targets;
 
 // What is done again and again: sinks and parts.
+mod captured;
 mod drain;
 mod flight;
 mod part;

@@ -2,9 +2,6 @@
 //!
 //! In: records, and the maps that they speak of ([`Store`]), wherever the programs run. Out: a report; the exit code that the script asks for.
 
-#[cfg(test)]
-mod corpus;
-
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -384,3 +381,6 @@ fn read_file(path: &[u8], most: u32) -> io::Result<Vec<u8>> {
     file.take(most.into()).read_to_end(&mut content)?;
     Ok(content)
 }
+
+#[cfg(test)]
+mod tests;

@@ -440,9 +440,10 @@ impl Shared {
         if let Some(supervisor) = supervisor {
             parts.push(Box::new(Supervision::by(supervisor)));
         }
-        let record = self.given.recording.as_ref().map(|recording| &recording.options);
-        if let Some(watch) = record.and_then(|record| Watch::new(record, compiled, is_quiet, &self.notices)) {
-            parts.push(Box::new(watch));
+        if let Some(recording) = &self.given.recording {
+            let (options, context_fields) = (&recording.options, recording.context_fields());
+            let watch = Watch::new(options, context_fields, compiled, is_quiet, &self.notices);
+            parts.extend(watch.map(|watch| Box::new(watch) as Box<dyn Part>));
         }
         parts.push(Box::new(Costs::new(compiled, is_quiet, &self.notices, view)));
         Ok(Rounds::new(self.clone(), report, parts))

@@ -30,7 +30,7 @@ use weir_codegen::{Compiled, EVENT_BYTES, EVENT_CUT, EVENT_LOST, GLOBAL_NO_SCRAT
 use weir_event::recorded;
 use weir_event::schema::Schema;
 use weir_rt::Clock;
-use weir_rt::segment::{Aside, RingReader, Segment};
+use weir_rt::segment::{Aside, RingMark, RingReader, Segment};
 use weir_sessions::counts::Counts;
 use weir_sessions::recorded::{Place, Recorded};
 use weir_sessions::trace;
@@ -38,6 +38,7 @@ use weir_trace::class::TraceClass;
 use weir_trace::pipe::Sender;
 use weir_trace::write::{Folder, Format, Limits, Stream};
 
+use crate::captured::Captured;
 use crate::clock::now_ns;
 use crate::failure::Failure;
 use crate::notice::{Notices, note};
@@ -106,6 +107,8 @@ pub(crate) struct Recorder {
     first: usize,
     /// By event.
     recorded: Vec<u64>,
+    /// Of events that ask for a command.
+    captured: Option<Captured>,
     bytes: u64,
     flushed: Instant,
     /// Nothing can be written any more.
@@ -181,6 +184,7 @@ impl Recorder {
             streams: Vec::new(),
             first: 0,
             recorded: vec![0; compiled.schema.events.len()],
+            captured: None,
             bytes: 0,
             flushed: Instant::now(),
             has_failed: false,
@@ -288,6 +292,18 @@ impl Recorder {
         std::mem::take(&mut self.fill)
     }
 
+    /// Whether all is read that was in the rings at `mark`, which is now where it is none yet. What came since then and waits outside of them does count as unread.
+    pub(crate) fn has_read(&self, segment: &Segment, mark: &mut Option<RingMark>) -> bool {
+        let ring = segment.ring(self.ring);
+        let is_read = ring.has_read(mark.get_or_insert_with(|| ring.mark()));
+        is_read && self.streams.iter().all(|lane| lane.aside.is_empty())
+    }
+
+    /// The newest event that has asked for a command since this was asked last.
+    pub(crate) fn take_captured(&mut self) -> Option<Captured> {
+        self.captured.take()
+    }
+
     /// Whether there is no use in going on.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
@@ -391,6 +407,9 @@ impl Recorder {
         // A process that may not read the counter has no times of its own.
         let known = clock.filter(|_| ticks != 0).and_then(|clock| clock.ns(ticks));
         let time = known.unwrap_or_else(now_ns);
+        if recorded::is_marked(bytes) {
+            Captured::note(&mut self.captured, event, time, fields);
+        }
         let put = self.stream(lane, time).and_then(|stream| {
             stream.record(event, time, &[fields])?;
             Ok(stream.open())

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use weir_rt::segment::Segment;
+use weir_rt::segment::{RingMark, Segment};
 use weir_sessions::counts::Counts;
 
+use crate::captured::Captured;
 use crate::failure::Failure;
 use crate::notice::Notice;
 use crate::output::Output;
@@ -37,6 +38,11 @@ pub(crate) trait Sink {
     /// How full the fullest ring was at most since this was asked last, in percent.
     fn fill(&self) -> u64 {
         0
+    }
+    /// The newest event that asked for a command, since this was asked last; none where its record is not read. `None` as long as records are being read
+    /// that were in the rings at `mark`, which is set the first time: not where nothing `waits` for them.
+    fn captured(&mut self, _mark: &mut Option<RingMark>, _waits: bool) -> Option<Option<Captured>> {
+        Some(None)
     }
     /// Does `work` while nothing is read of the rings.
     fn paused(&mut self, work: &mut dyn FnMut()) {
@@ -80,5 +86,7 @@ pub(crate) struct Finished {
     pub(crate) has_failed: bool,
     /// As of [`Sink::fill`].
     pub(crate) fill: u64,
+    /// As of [`Sink::captured`].
+    pub(crate) captured: Option<Captured>,
     pub(crate) notice: Option<Notice>,
 }

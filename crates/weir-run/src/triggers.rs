@@ -197,7 +197,7 @@ impl Triggers {
             match kind {
                 Kind::Run => {
                     let (asked, last) = given(words.run);
-                    mark(filter, &[], &[Step::Keep(last, event), Step::Count(asked)]);
+                    mark(filter, &[Step::Mark], &[Step::Keep(last, event), Step::Count(asked)]);
                 }
                 Kind::Rotate => mark(filter, &[], &[Step::Count(given(words.rotate))]),
                 Kind::Stop => {

@@ -14,7 +14,7 @@
 use weir_ebpf::insn::{alu, jmp, size};
 use weir_ebpf::kfunc::{CUT, Declared};
 use weir_ebpf::{helper, kfunc};
-use weir_event::recorded::{self, NULL_TEXT, SEQUENCE_BYTES_MAX, TEXT_BYTES_MAX};
+use weir_event::recorded::{self, MARK, NULL_TEXT, SEQUENCE_BYTES_MAX, TEXT_BYTES_MAX};
 use weir_event::schema::{Schema, Type};
 use weir_ir::{EventId, Value};
 
@@ -38,25 +38,26 @@ struct Cursor {
 }
 
 impl Lower<'_> {
-    pub(super) fn record(&mut self, event: EventId, args: &[Value]) {
+    pub(super) fn record(&mut self, event: EventId, args: &[Value], marked: Option<Value>) {
         let schema = &self.module.schema.events[event.0 as usize];
         let declared = declared::of_record(self.module, self.function, event, args);
         match recorded::is_fixed(schema) {
-            true => self.record_fixed(event, schema, args, &declared),
-            false => self.record_measured(event, schema, args, &declared),
+            true => self.record_fixed((event, marked), schema, args, &declared),
+            false => self.record_measured((event, marked), schema, args, &declared),
         }
     }
 
     fn record_fixed(
         &mut self,
-        event: EventId,
+        (event, marked): (EventId, Option<Value>),
         schema: &Schema,
         args: &[Value],
         declared: &[Option<Declared>],
     ) {
         let (full, done) = (self.label(), self.label());
         let record = self.reserve(recorded::bytes_max(schema), full);
-        self.store_word(Place::Reg(record, 0), Src::Imm(event.0 as i32));
+        let number = self.number(event, marked);
+        self.store_word(Place::Reg(record, 0), number);
         let mut to = Place::Reg(record, recorded::header_bytes(schema) as i32);
         for (field, declared) in schema.fields.iter().zip(declared) {
             self.write_fixed(&field.ty, args[usize::from(field.slot)], *declared, to);
@@ -70,7 +71,7 @@ impl Lower<'_> {
 
     fn record_measured(
         &mut self,
-        event: EventId,
+        (event, marked): (EventId, Option<Value>),
         schema: &Schema,
         args: &[Value],
         declared: &[Option<Declared>],
@@ -112,7 +113,8 @@ impl Lower<'_> {
         self.alu(alu::ADD, used, Src::Imm(cursor.offset as i32));
         let fields = self.copy_reg(used);
         self.alu(alu::SUB, fields, Src::Imm(recorded::header_bytes(schema) as i32));
-        self.store_word(Place::Object(object, 0), Src::Imm(event.0 as i32));
+        let number = self.number(event, marked);
+        self.store_word(Place::Object(object, 0), number);
         self.store_word(Place::Object(object, 4), Src::Reg(fields));
         let [kept, whole] = std::array::from_fn(|_| self.label());
         self.wait_for_room();
@@ -129,6 +131,16 @@ impl Lower<'_> {
             self.add_to_event(event, EVENT_CUT, answers);
             self.insts.push(Inst::Label(whole));
         }
+    }
+
+    /// The first word of a record.
+    fn number(&mut self, event: EventId, marked: Option<Value>) -> Src {
+        let number = Src::Imm(event.0 as i32);
+        let Some(marked) = marked else { return number };
+        let word = self.copy_of(marked);
+        self.alu(alu::LSH, word, Src::Imm(MARK.trailing_zeros() as i32));
+        self.alu(alu::OR, word, number);
+        Src::Reg(word)
     }
 
     /// A text or a sequence that is declared.

@@ -6,10 +6,12 @@ use proptest::test_runner::RngSeed;
 use weir_codegen::{Compiled, EVENT_BYTES, EVENT_CUT, EVENT_LOST, Options, compile_with};
 use weir_ebpf::kfunc::Declared;
 use weir_ebpf::pt_regs;
-use weir_event::recorded::{Reader, SEQUENCE_BYTES_MAX, TEXT_BYTES_MAX, bytes, refusal, slots};
+use weir_event::recorded::{Reader, SEQUENCE_BYTES_MAX, TEXT_BYTES_MAX, bytes, is_marked, refusal, slots};
 use weir_event::schema::{Field, Form, Schema, Type};
 use weir_interp::Environment;
-use weir_ir::{ArgumentPlace, EventId, FoundArgument, Function, Module, StaticSpec, Trigger, record};
+use weir_ir::{
+    ArgumentPlace, EventId, FoundArgument, Function, Inst, Module, Op, StaticSpec, Trigger, Value, record,
+};
 use weir_rt::executable::Frame;
 use weir_rt::segment::{Identity, Segment, SegmentLayout};
 use weir_verifier::{Limits, verify};
@@ -422,5 +424,31 @@ fn a_constant_number_of_elements_is_declared_as_bytes() {
         let wanted: Vec<u8> = all.flat_map(|number| number.to_le_bytes()).collect();
         assert_eq!(Reader::new(&compiled.schema.events).fields(&record.bytes), Some((0, &wanted[..])));
         assert_eq!(self::count(&compiled, &segment, EVENT_CUT), cut, "{count}");
+    }
+}
+
+/// Whether all of its events have one size or not.
+#[test]
+fn a_record_is_marked_as_a_value_says() {
+    let text = c"text";
+    for ty in [Type::Int { bytes: 8, signed: true }, Type::Text] {
+        for is_wanted in [false, true] {
+            let mut module = module(std::slice::from_ref(&ty), Place::Registers);
+            let clause = &mut module.functions[0];
+            let value = Value(clause.types.len() as u32);
+            clause.types.push(weir_event::Type::U64);
+            let insts = &mut clause.blocks[0].insts;
+            for inst in insts.iter_mut() {
+                if let Op::Record { marked, .. } = &mut inst.op {
+                    *marked = Some(value);
+                }
+            }
+            insts.insert(0, Inst { result: Some(value), op: Op::Int(is_wanted.into()) });
+            let (compiled, segment) =
+                run_module(module, &[text.as_ptr() as u64], Place::Registers, 1 << 16, 1);
+            let record = segment.ring(compiled.ring as usize).next().expect("a record");
+            let fields = Reader::new(&compiled.schema.events).fields(&record.bytes);
+            assert_eq!((is_marked(&record.bytes), fields.map(|(event, _)| event)), (is_wanted, Some(0)));
+        }
     }
 }

@@ -553,7 +553,12 @@ impl<'a> Parser<'a> {
             }
             "record" => {
                 let event = EventId(self.number()?);
-                Ok(Op::Record { event, args: self.list('(', ')', Parser::value)? })
+                let args = self.list('(', ')', Parser::value)?;
+                let marked = match self.take(',') {
+                    true => self.keyword("marked").and_then(|()| self.value().map(Some))?,
+                    false => None,
+                };
+                Ok(Op::Record { event, args, marked })
             }
             "get" | "has" | "next" | "set" | "add_to" | "delete" | "aggregate" => self.map_op(word),
             other => Err(self.error(format!("`{other}` is no operation"))),

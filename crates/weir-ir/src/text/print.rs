@@ -333,7 +333,10 @@ fn write_op(out: &mut String, op: &Op, schema: &Schema) -> FmtResult {
         }
         Op::SetSessionCookie { value } => write!(out, "set_session_cookie {}", Shown(value)),
         Op::Emit { action, args } => write!(out, "emit {}({})", action.0, List(args.iter().map(Shown))),
-        Op::Record { event, args } => write!(out, "record {}({})", event.0, List(args.iter().map(Shown))),
+        Op::Record { event, args, marked } => {
+            write!(out, "record {}({})", event.0, List(args.iter().map(Shown)))?;
+            marked.iter().try_for_each(|marked| write!(out, ", marked {}", Shown(marked)))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::notice::{Notices, note};
 use crate::options::RecordOptions;
 use crate::part::{Part, Requests, Round};
-use crate::recorder::{full_name, word};
+use crate::recorder::word;
 use crate::sink::{Finished, Sink};
 use crate::triggers::command::Commands;
 use crate::triggers::{GATE, ROTATE, RUN, index, set};
@@ -56,9 +56,10 @@ struct Due {
 }
 
 impl Watch {
-    /// None where events do nothing of this.
+    /// None where events do nothing of this. The first `context_fields` fields of each event are context.
     pub(crate) fn new(
         options: &RecordOptions,
+        context_fields: usize,
         compiled: &Compiled,
         is_quiet: bool,
         notices: &Notices,
@@ -81,7 +82,6 @@ impl Watch {
         let (maps, fill) = (asked.zip(last), triggers.run_on_fill);
         let command = triggers.run.as_deref().filter(|_| maps.is_some() || fill.is_some());
         let commands = command.map(|command| {
-            let names = compiled.schema.events.iter().map(full_name).collect();
             let folder = match &options.pipe {
                 None => std::path::absolute(&options.output).unwrap_or_else(|_| options.output.clone()),
                 Some(_) => options.output.clone(),
@@ -89,7 +89,7 @@ impl Watch {
             let interval = triggers.run_interval;
             Commands::new(
                 (maps, fill),
-                names,
+                (compiled.schema.events.clone(), context_fields),
                 command,
                 interval,
                 &folder,
@@ -102,9 +102,9 @@ impl Watch {
     }
 
     /// What events ask for now; commands are started.
-    fn due(&mut self, segment: &Segment, sink: &dyn Sink) -> Due {
+    fn due(&mut self, segment: &Segment, sink: &mut dyn Sink) -> Due {
         if let Some(commands) = &mut self.commands {
-            commands.look(segment, sink.fill(), Instant::now());
+            commands.look(segment, sink, Instant::now());
         }
         let has_stopped = |gate: &Gate| !gate.starts && word(segment, gate.stopped, 0) > 0;
         Due {
@@ -179,7 +179,7 @@ impl Part for Watch {
         }
         if let Some(mut commands) = self.commands.take() {
             commands.fills(finished.fill);
-            commands.finish(segment, self.is_quiet);
+            commands.finish(segment, finished.captured.clone(), self.is_quiet);
         }
     }
 }

@@ -121,8 +121,7 @@ pub fn context(fields: &[schema::Field]) -> Vec<Field> {
 
 fn members(fields: &[schema::Field], scope: Scope) -> Vec<Field> {
     let mut members = Vec::new();
-    let names = names(fields.iter().map(|field| (field.name.as_str(), &field.ty)));
-    for (field, name) in fields.iter().zip(names) {
+    for (field, name) in fields.iter().zip(names(fields)) {
         add(&name, &field.ty, field.form, &Reference { scope, names: Vec::new() }, &mut members);
     }
     members
@@ -138,8 +137,13 @@ pub fn string(name: &str) -> Field {
     Field::new(name, FieldClass::Str)
 }
 
+/// What the fields of an event, or of a context, are called in a trace.
+pub fn names(fields: &[schema::Field]) -> Vec<String> {
+    names_of(fields.iter().map(|field| (field.name.as_str(), &field.ty)))
+}
+
 /// What fields are called that a program calls so, one behind the other.
-fn names<'n>(members: impl Iterator<Item = (&'n str, &'n Type)>) -> Vec<String> {
+fn names_of<'n>(members: impl Iterator<Item = (&'n str, &'n Type)>) -> Vec<String> {
     let mut taken: HashSet<String> = HashSet::new();
     let name = |(wanted, ty): (&str, &Type)| {
         let is_sequence = element(ty).is_some();
@@ -229,7 +233,7 @@ fn class(ty: &Type, form: Form, at: &Reference) -> FieldClass {
         }
         Type::Struct { fields: members } => {
             let mut fields = Vec::new();
-            let names = names(members.iter().map(|(name, _, ty)| (name.as_str(), ty)));
+            let names = names_of(members.iter().map(|(name, _, ty)| (name.as_str(), ty)));
             for ((_, _, ty), name) in members.iter().zip(names) {
                 add(&name, ty, form, at, &mut fields);
             }

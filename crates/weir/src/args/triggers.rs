@@ -42,7 +42,7 @@ pub(crate) struct Triggers {
     pub(crate) run_on_fill: Option<u64>,
 
     /// The command that --run-on and --run-on-fill run, with `sh -c`, as a child of weir: WEIR_EVENT and WEIR_TIME in its environment are the name of the event
-    /// and its ns since 1970, WEIR_EVENTS how many events asked, WEIR_FOLDER where is recorded into, WEIR_SESSION the session
+    /// and its ns since 1970, WEIR_FIELD_total its field `total` (and so on), WEIR_EVENTS how many events asked, WEIR_FOLDER where is recorded into, WEIR_SESSION the session
     #[arg(long, value_name = "COMMAND", requires = "runs", allow_hyphen_values = true)]
     pub(crate) run: Option<String>,
 

@@ -1,6 +1,7 @@
 //! `weir record` with `--start-on`, `--stop-on` and `--run-on`, end to end: exactly what lies between the events is recorded, and commands
-//! are run with what asked for them.
+//! are run with what asked for them: its name, its time and its fields.
 
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,15 +18,26 @@ fn text(bytes: &[u8]) -> String {
 
 /// Records what tests/programs/record.c emits with these arguments.
 fn output(folder: &Path, options: &[&str], arguments: &[&str]) -> Output {
+    output_of("rec:ints", folder, options, arguments)
+}
+
+/// Of these events. weir has a variable that an event's field may be called.
+fn output_of(event: &str, folder: &Path, options: &[&str], arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(["record", "-e", "rec:ints", "-o", folder.to_str().unwrap()]).args(options);
+    command.args(["record", "-e", event, "-o", folder.to_str().unwrap()]).args(options);
+    command.env("WEIR_FIELD_other", "1");
     command.arg("--").arg(target::program("record")).args(arguments).output().unwrap()
 }
 
 /// The same, which must go well; what weir says.
 #[track_caller]
 fn record(folder: &Path, options: &[&str], arguments: &[&str]) -> String {
-    let output = output(folder, options, arguments);
+    record_of("rec:ints", folder, options, arguments)
+}
+
+#[track_caller]
+fn record_of(event: &str, folder: &Path, options: &[&str], arguments: &[&str]) -> String {
+    let output = output_of(event, folder, options, arguments);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{options:?}: {said}");
     said
@@ -183,6 +195,135 @@ fn events_that_ask_for_a_command_all_the_time_share_it() {
     let each: Vec<u64> = written.lines().map(|line| line.parse().unwrap()).collect();
     // One at once, one at the end for all that came in between.
     assert!(each.len() <= 2 && each.iter().sum::<u64>() == 200_000, "{written}{said}");
+    fs::remove_file(file).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// The fields that the command of these options had, by name.
+#[track_caller]
+fn fields(folder: &Path, event: &str, options: &[&str], arguments: &[&str]) -> BTreeMap<String, String> {
+    let file = folder.with_extension("said");
+    let command = format!("env -0 | grep -z ^WEIR_FIELD_ > {}", paths::quoted(&file));
+    let said = record_of(event, folder, &[options, &["--run", &command]].concat(), arguments);
+    assert!(said.contains("events asked for `env"), "{said}");
+    let written = fs::read_to_string(&file).unwrap();
+    let of_field = |variable: &str| {
+        let (name, value) = variable.trim_start_matches("WEIR_FIELD_").split_once('=').expect(variable);
+        (name.to_owned(), value.to_owned())
+    };
+    fs::remove_file(file).unwrap();
+    written.split_terminator('\0').map(of_field).collect()
+}
+
+#[test]
+fn a_command_has_the_fields_of_the_event_as_view_shows_them() {
+    let check = |name: &str, n: usize, own: &[&str]| {
+        let on = format!("{name} if n == {n}");
+        let options = ["-t", "vtid,procname", "--run-on", &on];
+        let folder = paths::fresh("triggers", &name.replace(':', "-"));
+        let fields = fields(&folder, "rec:*", &options, &["m", "1", "1000"]);
+        let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+        let mut wanted: Vec<&str> = own.iter().copied().chain(["n", "procname", "thread", "vtid"]).collect();
+        wanted.sort_unstable();
+        assert_eq!(names, wanted);
+        let output = Command::new(env!("CARGO_BIN_EXE_weir")).arg("view").arg(&folder).output().unwrap();
+        let shown = text(&output.stdout);
+        let line = shown.lines().nth(n).unwrap();
+        assert!(line.contains(&format!(" {name}: ")), "{line}");
+        for (field, value) in &fields {
+            let plain = format!(" {field} = {value}");
+            let quoted = format!(" {field} = \"{value}\"");
+            assert!(line.contains(&plain) || line.contains(&quoted), "{field} is {value}: {line}");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    };
+    check("rec:ints", 501, &[]);
+    check("rec:strings", 499, &["a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+    check("rec:blob", 500, &["bytes"]);
+}
+
+#[test]
+fn an_event_that_does_more_has_fields_too() {
+    // It is the last of all: nothing else is read behind it.
+    let options = ["--stop-on", "n == 70", "--run-on", "n == 70"];
+    let folder = paths::fresh("triggers", "more");
+    let fields = fields(&folder, "rec:ints", &options, &["i", "1", "1000000000000"]);
+    let (thread, n) = (("thread".to_owned(), "0".to_owned()), ("n".to_owned(), "70".to_owned()));
+    assert_eq!(fields, BTreeMap::from([n, thread]));
+    assert!(read(&folder).events.iter().map(|(_, n)| *n).eq(0..=70));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_a_function_is_called_with_is_fields() {
+    let event = format!("uprobe:{}:emit number=%si:s64", target::program("record").display());
+    let options = ["--run-on", "number == 123"];
+    let folder = paths::fresh("triggers", "function");
+    let fields = fields(&folder, &event, &options, &["i", "1", "1000"]);
+    assert_eq!(fields, BTreeMap::from([("number".to_owned(), "123".to_owned())]));
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_flight_recorder_s_command_has_no_fields() {
+    let file = paths::fresh("triggers", "no-fields-said");
+    let command = format!(
+        "{{ echo $WEIR_EVENT $WEIR_EVENTS; env | grep -c ^WEIR_FIELD_; }} > {}",
+        paths::quoted(&file)
+    );
+    let folder = paths::fresh("triggers", "no-fields");
+    record(&folder, &["--overwrite", "--run-on", "n == 500", "--run", &command], &["i", "1", "1000"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "rec:ints 1\n0\n");
+    fs::remove_file(file).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// What is in a trace but for its times: its events, its metadata without what is new in each.
+#[track_caller]
+fn content(folder: &Path) -> (Vec<(u64, u64)>, String) {
+    let metadata = fs::read_to_string(folder.join("metadata")).unwrap();
+    let is_new =
+        |line: &&str| !["uuid = ", "offset = ", "offset_s = "].iter().any(|name| line.contains(name));
+    (read(folder).events, metadata.lines().filter(is_new).collect())
+}
+
+#[test]
+fn a_trace_is_the_same_with_a_command_and_without() {
+    let [plain, asking] = ["plain", "asking"].map(|name| paths::fresh("triggers", name));
+    let arguments = ["i", "1", "2000"];
+    let without = record(&plain, &[], &arguments);
+    let with = record(&asking, &["--run-on", "n % 2 == 0", "--run", "true"], &arguments);
+    assert_eq!(content(&plain), content(&asking));
+    // How many events, and bytes of fields.
+    let before_folder = |said: &str| said.split(", in ").next().map(str::to_owned);
+    assert_eq!(before_folder(&without), before_folder(&with));
+    for folder in [plain, asking] {
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+#[test]
+fn under_overload_the_fields_are_of_an_event_that_was_recorded() {
+    let (folder, file) = (paths::fresh("triggers", "flood"), paths::fresh("triggers", "flood-said"));
+    let command =
+        format!("echo $WEIR_EVENTS ${{WEIR_FIELD_thread--}} ${{WEIR_FIELD_n--}} >> {}", paths::quoted(&file));
+    let options = ["--size", "4K", "--run-on", "rec:ints", "--run-interval", "1ms", "--run", &command];
+    let said = record(&folder, &options, &["i", "8", "100000"]);
+    let read = read(&folder);
+    assert_eq!(read.events.len() as u64 + read.lost, 800_000, "{said}");
+    let recorded: HashSet<(u64, u64)> = read.events.into_iter().collect();
+    let written = fs::read_to_string(&file).unwrap();
+    let (mut asked, mut seen) = (0, 0);
+    for line in written.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [events, thread, n] = words[..] else { panic!("{line}") };
+        asked += events.parse::<u64>().expect(line);
+        if let (Ok(thread), Ok(n)) = (thread.parse(), n.parse()) {
+            assert!(recorded.contains(&(thread, n)), "{line} is not in the trace");
+            seen += 1;
+        }
+    }
+    assert!(asked == 800_000 && seen > 0, "{written}{said}");
     fs::remove_file(file).unwrap();
     fs::remove_dir_all(folder).unwrap();
 }

@@ -1,6 +1,7 @@
 //! Programs of LTTng-UST's that are compiled with `weir/lttng-compat.h`, unchanged: no compiler says a word, and what is listed, recorded
 //! and counted is what it is of the same source with LTTng-UST.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
@@ -91,6 +92,39 @@ fn what_is_recorded_is_what_it_is_with_lttng() {
     original.recorded("lttng", &["-e", "ferry:*", "--", "./ferry", "50"]);
     assert_eq!(compat, events(&original.0.join("lttng")));
     assert_eq!(list(&harbour), list(&original));
+}
+
+#[test]
+fn a_command_has_every_kind_of_field() {
+    let harbour = harbour("asked");
+    compile("gcc", &harbour, "ferry", &["-O2"], &["ferry.c"]);
+    let command = "env | grep ^WEIR_FIELD_ > said";
+    let options = ["-e", "lttng:./ferry:ferry:*", "--run-on", "ticket == 6", "--run", command];
+    harbour.recorded("trace", &[&options[..], &["--", "./ferry", "50"]].concat());
+    let said = fs::read_to_string(harbour.0.join("said")).unwrap();
+    let fields: BTreeSet<&str> = said.lines().map(|line| line.trim_start_matches("WEIR_FIELD_")).collect();
+    let wanted = [
+        "ticket=6",
+        "colour=0x6",
+        "port=1536",
+        "address=0x6000000",
+        "height=30.75",
+        "weight=61.5",
+        "name=Ada",
+        "two=[ [0] = 6, [1] = -6 ]",
+        "code=Ada",
+        "seats=[ [0] = 12 ]",
+        "letters=A",
+        "deck=sun",
+    ];
+    assert_eq!(fields, BTreeSet::from(wanted));
+    // As it is shown.
+    let shown = events(&harbour.0.join("trace"));
+    let event = shown.iter().find(|event| event.contains("ticket = 6,")).unwrap();
+    for field in wanted.iter().filter(|field| field.contains(['[', '.', 'x'])) {
+        let field = field.replacen('=', " = ", 1);
+        assert!(event.contains(&field), "{event} lacks {field}");
+    }
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn an_event_runs_a_command_which_may_change_the_session() {
     let mut program = Emitter::start();
     // A word to the daemon, by a child of the recording.
     let command = format!(
-        "echo $WEIR_EVENT $WEIR_EVENTS $WEIR_FOLDER >> {}; {} record stop $WEIR_SESSION",
+        "echo $WEIR_EVENT $WEIR_EVENTS $WEIR_FOLDER \"$WEIR_FIELD_text\" >> {}; {} record stop $WEIR_SESSION",
         quoted(&place.folder.join("ran")),
         quoted(env!("CARGO_BIN_EXE_weir").as_ref())
     );
@@ -97,7 +97,7 @@ fn an_event_runs_a_command_which_may_change_the_session() {
     program.tell("b 4");
     assert!(wait::until(DEADLINE, || place.status()["s"]["state"] == "stopped"), "{}", place.logs());
     let ran = fs::read_to_string(place.folder.join("ran")).unwrap();
-    assert_eq!(ran, format!("ses:two 1 {}/s/1\n", place.folder.display()));
+    assert_eq!(ran, format!("ses:two 1 {}/s/1 number 3\n", place.folder.display()));
     assert_eq!(place.read("s").count(), 14);
     program.is_untouched();
     program.ends_well();
