@@ -209,6 +209,8 @@ pub struct RecordOptions {
     pub triggers: TriggerOptions,
     /// The recording session that this is a part of: its name.
     pub session: Option<String>,
+    /// Others record other events of that session: what triggers name may be among those.
+    pub is_part: bool,
 }
 
 /// When a flight recorder writes what is in its rings, besides when it is asked to ([`Running::snapshot`](crate::Running::snapshot)).
@@ -285,6 +287,7 @@ impl RecordOptions {
             snapshots: None,
             triggers: TriggerOptions::default(),
             session: None,
+            is_part: false,
         }
     }
 }

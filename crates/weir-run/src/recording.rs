@@ -298,7 +298,9 @@ impl Recording {
             }
         }
         if !functions.is_empty() {
-            self.triggers.checked(faults)?;
+            let span = functions[0].span;
+            let mut absent = |message| warn(Diagnostic::warning(span, message));
+            self.triggers.checked(faults, self.options.is_part.then_some(&mut absent))?;
         }
         if functions.is_empty() {
             return Err(Failure::Refused(anyhow!(NoEvent)));

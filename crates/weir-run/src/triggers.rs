@@ -214,14 +214,29 @@ impl Triggers {
         }
     }
 
-    /// Whether the expressions can be what they are at all events.
-    pub(super) fn checked(&self, faults: Faults) -> Result<(), Failure> {
-        for (Trigger { option, event, text, .. }, faults) in self.all.iter().zip(faults.of_each) {
+    /// Whether the expressions can be what they are at all events. `absent` takes what is said of one that is of no event here, where it may be of events of others.
+    pub(super) fn checked(
+        &self,
+        faults: Faults,
+        mut absent: Option<&mut dyn FnMut(String)>,
+    ) -> Result<(), Failure> {
+        for (Trigger { kind, option, event, text }, faults) in self.all.iter().zip(faults.of_each) {
             let OfOne { told, lacking, is_any, others } = faults;
             let told = match (told.diagnostics.is_empty(), is_any) {
                 (false, _) => told,
-                (true, false) => lacking,
                 (true, true) => continue,
+                (true, false) => match &mut absent {
+                    // Without an event that starts it nothing is recorded at all.
+                    Some(absent) if *kind != Kind::Start => {
+                        let text = text.source.text.trim();
+                        let named = event.iter().map(|event| format!("{event} if ")).collect::<String>();
+                        absent(format!(
+                            "--{option} {named}{text} is of none of the events that are recorded here"
+                        ));
+                        continue;
+                    }
+                    _ => lacking,
+                },
             };
             return Err(match event {
                 Some(event) if told.diagnostics.is_empty() => Failure::Refused(anyhow!(

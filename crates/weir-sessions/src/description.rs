@@ -98,6 +98,9 @@ pub const OPTIONS: [&str; 20] = [
     "run-interval",
 ];
 
+/// The same of a recording that has some of a session's events: what events do beside may be of the others.
+const PART: &str = "part";
+
 /// What may be a session's name: it becomes part of names of files.
 pub fn check_name(name: &str) -> Result<(), String> {
     let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -236,7 +239,10 @@ impl Description {
         let rules = rules.map(|rule| Rule { channel: None, ..rule.clone() }).collect();
         // Its recordings know nothing of schedules, and are not changed with them.
         let schedule = Schedule::default();
-        let of_session = Description { rules, folder, schedule, channels: Vec::new(), ..self.clone() };
+        let mut of_session = Description { rules, folder, schedule, channels: Vec::new(), ..self.clone() };
+        if !self.channels.is_empty() {
+            of_session.options.insert(PART.to_owned(), String::new());
+        }
         let named = channel.and_then(|name| self.channels.iter().find(|channel| channel.name == name));
         let Some(Channel { size, options, contexts, .. }) = named else { return of_session };
         let mut all = of_session.options.clone();
@@ -601,6 +607,7 @@ mod tests {
         let c = s.of_channel(Some("c"), "/c".into());
         assert_eq!((&c.rules[0].exclude[..], c.rules.len(), c.size), (&["a:x".to_owned()][..], 1, 4096));
         let d = s.of_channel(Some("d"), "/d".into());
+        assert!(d.options.contains_key(PART) && c.options.contains_key(PART));
         assert!(d.rules[0].exclude.is_empty() && d.contexts == [Context::Vtid, Context::Vpid]);
         s.disable_channel("d").unwrap();
         assert_eq!(s.recorded_channels(), [Some("c".to_owned())]);

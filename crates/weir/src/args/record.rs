@@ -164,6 +164,10 @@ pub(crate) struct Record {
     #[arg(long, value_name = "FILE", hide = true, conflicts_with = "command")]
     pub(crate) tended: Option<PathBuf>,
 
+    /// Other recordings have other events of the session
+    #[arg(long = "part", hide = true, requires = "tended")]
+    pub(crate) is_part: bool,
+
     /// Of a session of programs: the one whose processes are recorded
     #[arg(long = "program", value_name = "JSON", hide = true, requires = "tended")]
     pub(crate) of_program: Option<OfProgram>,
@@ -236,6 +240,7 @@ impl Record {
         options.snapshots = self.flight.options();
         options.triggers = self.triggers.options();
         options.session = self.tended_as.clone();
+        options.is_part = self.is_part || self.of_program.is_some();
         options
     }
 }

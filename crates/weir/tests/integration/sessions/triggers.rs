@@ -104,6 +104,30 @@ fn an_event_runs_a_command_which_may_change_the_session() {
 }
 
 #[test]
+fn an_event_of_one_channel_runs_a_command_of_the_session() {
+    let place = Place::new("run-on-channel");
+    let mut program = Emitter::start();
+    let ran = place.folder.join("ran");
+    let command = format!("echo $WEIR_EVENT \"$WEIR_FIELD_text\" $WEIR_FOLDER >> {}", quoted(&ran));
+    let on = "ses:two if text == \"number 3\"";
+    place.does(&["create", "s", "-p", &program.pid(), "--run-on", on, "--run", &command]);
+    place.does(&["enable-channel", "s", "rare"]);
+    place.does(&["enable", "s", "ses:two", "-c", "rare"]);
+    place.does(&["enable", "s", "ses:one"]);
+    place.does(&["start"]);
+    program.tell("a 10");
+    program.tell("b 4");
+    place.does(&["stop"]);
+    let wanted = format!("ses:two number 3 {}/s/rare/1\n", place.folder.display());
+    assert!(
+        wait::until(DEADLINE, || fs::read_to_string(&ran).is_ok_and(|ran| ran == wanted)),
+        "{}",
+        place.logs()
+    );
+    program.ends_well();
+}
+
+#[test]
 fn an_expression_that_no_event_has_the_fields_of_is_refused_when_it_is_to_begin() {
     let place = Place::new("no-field");
     let program = Emitter::start();
