@@ -1,12 +1,12 @@
 //! test: everything that must hold before a change is kept, in one command with one verdict.
 //!
-//! Formatting, clippy without warnings, every test (the dependency table among them), documentation without warnings, examples in
-//! documentation. Tests run in the dev profile, which is optimised enough (opt-level 1) and keeps overflow checks and debug
+//! Formatting, every test (the dependency table among them) compiled without a warning of clippy's, documentation without warnings,
+//! examples in documentation. Tests run in the dev profile, which is optimised enough (opt-level 1) and keeps overflow checks and debug
 //! assertions. Every step runs even if one before it failed; the last lines name what failed, what passed only when it ran again
 //! (unstable), each skip, the slowest tests, and where the time went. The same is written to `target/test/`.
 //!
-//! Each test runs in a process of its own (`schedule`). Tests wait much: what needs compilers alone (clippy, documentation) takes, at
-//! a low priority, what they leave of the CPUs (`tasks`).
+//! Each test runs in a process of its own (`schedule`). Tests wait much: what needs compilers alone (documentation) takes, at a low
+//! priority, what they leave of the CPUs (`tasks`).
 
 mod programs;
 mod report;
@@ -15,6 +15,7 @@ mod skips;
 mod stream;
 mod tasks;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -22,9 +23,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use crate::test::programs::Test;
 use crate::test::report::Report;
+use crate::test::schedule::Taken;
 use crate::test::tasks::{Done, Task};
 use crate::{kernels, packages, workspace};
 
@@ -51,7 +55,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn test(options: &Options) -> Result<()> {
-    let start = Instant::now();
+    let start = Started::now();
     if let Some(package) = &options.only {
         ensure_is_ours(package, &workspace::packages()?)?;
     }
@@ -63,21 +67,21 @@ pub(crate) fn test(options: &Options) -> Result<()> {
     let expected = skips::expected(skips::Run::this(options.offline))?;
     let folder = workspace::target_folder("test")?;
     let mut report = Report::default();
-    report.step("packages", start.elapsed());
+    report.step("packages", start.taken());
 
     let format = Task { name: "formatting", command: cargo(options, &["fmt", "--all", "--check"]) };
     task_done(&mut report, format.run());
-    let before = Instant::now();
-    let tests = built_tests(options, &folder).unwrap_or_else(|error| {
+    let before = Started::now();
+    let tests = built_tests(options, &folder, &mut report).unwrap_or_else(|error| {
         report.fault(format!("building tests failed: {error:#}"));
         Vec::new()
     });
-    report.step("building tests", before.elapsed());
+    report.step("building tests", before.taken());
     run(options, tests, &mut report);
 
     let skips = skips::unexpected(report.skips(), &expected);
     skips.into_iter().for_each(|fault| report.fault(fault));
-    report.print(start.elapsed(), options.offline);
+    report.print(start.taken(), options.offline);
     report.write(&folder, !options.is_part())?;
     ensure!(report.is_good(), "{}", report.summary());
     Ok(())
@@ -94,6 +98,29 @@ fn ensure_is_ours(package: &str, ours: &[String]) -> Result<()> {
     let is_ours = ours.iter().any(|name| name == package);
     ensure!(is_ours, "no crate {package:?} in this workspace; its crates are {}", ours.join(", "));
     Ok(())
+}
+
+/// When something began that nothing else is waited for beside.
+struct Started {
+    at: Instant,
+    cpu: Duration,
+}
+
+impl Started {
+    fn now() -> Self {
+        Self { at: Instant::now(), cpu: cpu_of_children() }
+    }
+
+    fn taken(&self) -> Taken {
+        Taken { time: self.at.elapsed(), cpu: cpu_of_children().saturating_sub(self.cpu) }
+    }
+}
+
+/// The CPU time of all that this process has waited for.
+fn cpu_of_children() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_CHILDREN) else { return Duration::ZERO };
+    let duration = |time: TimeVal| Duration::from_micros(time.num_microseconds().unsigned_abs());
+    duration(usage.user_time()) + duration(usage.system_time())
 }
 
 /// Runs the tests, and beside them what needs compilers alone.
@@ -114,7 +141,7 @@ fn run(options: &Options, tests: Vec<Test>, report: &mut Report) {
         });
         let at_a_time = TESTS_PER_CPU * std::thread::available_parallelism().map_or(1, usize::from);
         schedule::run(tests, at_a_time, &mut |outcome| with(&mut |report| report.take(outcome)));
-        with(&mut |report| report.step("tests", before.elapsed()));
+        with(&mut |report| report.tests_done(before.elapsed()));
     });
 }
 
@@ -127,10 +154,13 @@ fn task_done(report: &mut Report, done: Done) {
 }
 
 /// Builds the test programs and lists the tests that are asked for.
-fn built_tests(options: &Options, folder: &Path) -> Result<Vec<Test>> {
-    let programs = programs::build(cargo(options, &[]), options.only.as_deref())?;
+fn built_tests(options: &Options, folder: &Path, report: &mut Report) -> Result<Vec<Test>> {
+    let built = programs::build(cargo(options, &[]), options.only.as_deref())?;
+    if options.name.is_none() {
+        warned(&built.warnings, report);
+    }
     let mut tests = Vec::new();
-    for program in programs {
+    for program in built.programs {
         tests.extend(program.tests().with_context(|| format!("the tests of {}", program.name))?);
     }
     if let Some(text) = &options.name {
@@ -145,6 +175,14 @@ fn built_tests(options: &Options, folder: &Path) -> Result<Vec<Test>> {
     Ok(tests)
 }
 
+/// What clippy and the compiler have to say is a fault each.
+fn warned(warnings: &BTreeSet<String>, report: &mut Report) {
+    if programs::clippy().is_none() {
+        report.fault("clippy is not installed: rustup component add clippy".into());
+    }
+    warnings.iter().for_each(|warning| report.fault(format!("clippy: {}", warning.trim_end())));
+}
+
 /// What runs beside the tests, one after the other.
 fn beside(options: &Options) -> Vec<Task> {
     let of = match &options.only {
@@ -152,21 +190,16 @@ fn beside(options: &Options) -> Vec<Task> {
         None => vec!["--workspace"],
     };
     let with = |words: &[&str], rest: &[&str]| cargo(options, &[words, &of, rest].concat());
-    let clippy = with(&["clippy", "--all-targets"], &["--", "--deny", "warnings"]);
     let mut documentation = with(&["doc", "--no-deps", "--document-private-items"], &[]);
     // Private items are documented too, so links to them lead somewhere.
     documentation.env("RUSTDOCFLAGS", "--deny warnings --allow rustdoc::private_intra_doc_links");
-    let mut tasks = vec![
-        Task { name: "clippy", command: clippy },
-        Task { name: "documentation", command: documentation },
-    ];
+    let mut tasks = vec![Task { name: "documentation", command: documentation }];
     let examples = crates_with_examples(&workspace::root().join("crates"), options.only.as_deref());
     if !examples.is_empty() {
         // Of the whole workspace: for one crate alone, others are compiled again with the features that it asks for.
-        tasks.push(Task {
-            name: "examples in documentation",
-            command: with(&["test", "--doc", "--no-fail-fast"], &[]),
-        });
+        let mut command = with(&["test", "--doc", "--no-fail-fast"], &[]);
+        programs::with_clippy(&mut command);
+        tasks.push(Task { name: "examples in documentation", command });
     }
     tasks
 }

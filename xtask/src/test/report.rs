@@ -1,10 +1,11 @@
 //! report: what the steps and tests came to; printed as the last lines, and kept in `target/test/`.
 //!
-//! `report.json`: counts, faults, unstable tests, skips, steps and the time of each test. `unstable.txt`: each unstable test with
+//! `report.json`: counts, faults, unstable tests, skips, steps and what each test took. `unstable.txt`: each unstable test with
 //! what it printed when it failed; empty where there is none, which a release needs. `times.json`: what each test took when it last
 //! ran, from which `--quick` chooses.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use crate::packages;
-use crate::test::schedule::{Outcome, TRIES, Verdict};
+use crate::test::schedule::{Outcome, TRIES, Taken, Verdict};
 use crate::test::skips::{self, Skip};
 
 /// How many tests are named as the slowest.
@@ -29,13 +30,18 @@ pub(super) struct Report {
     skips: Vec<Skip>,
     /// Steps that failed, and what else must not be.
     faults: Vec<String>,
-    steps: Vec<(String, Duration)>,
-    times: BTreeMap<String, Duration>,
+    steps: Vec<(String, Taken)>,
+    taken: BTreeMap<String, Taken>,
 }
 
 impl Report {
-    pub(super) fn step(&mut self, name: &str, took: Duration) {
+    pub(super) fn step(&mut self, name: &str, took: Taken) {
         self.steps.push((name.to_owned(), took));
+    }
+
+    /// All tests are done; some took the CPU at the same time.
+    pub(super) fn tests_done(&mut self, time: Duration) {
+        self.step("tests", Taken { time, cpu: self.taken.values().map(|taken| taken.cpu).sum() });
     }
 
     pub(super) fn fault(&mut self, fault: String) {
@@ -53,7 +59,7 @@ impl Report {
                 self.skips.push(skip);
             }
         }
-        self.times.insert(outcome.name.clone(), outcome.took);
+        self.taken.insert(outcome.name.clone(), outcome.took);
     }
 
     pub(super) fn skips(&self) -> &[Skip] {
@@ -69,14 +75,14 @@ impl Report {
         format!("{} tests failed, {} other faults", self.failed.len(), self.faults.len())
     }
 
-    fn slowest(&self) -> Vec<(&str, Duration)> {
-        let mut tests: Vec<_> = self.times.iter().map(|(name, took)| (name.as_str(), *took)).collect();
-        tests.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+    fn slowest(&self) -> Vec<(&str, Taken)> {
+        let mut tests: Vec<_> = self.taken.iter().map(|(name, taken)| (name.as_str(), *taken)).collect();
+        tests.sort_by_key(|(_, taken)| std::cmp::Reverse(taken.time));
         tests.truncate(SLOWEST);
         tests
     }
 
-    pub(super) fn print(&mut self, elapsed: Duration, offline: bool) {
+    pub(super) fn print(&mut self, taken: Taken, offline: bool) {
         self.skips.sort();
         println!();
         if offline {
@@ -88,11 +94,15 @@ impl Report {
         for skip in &self.skips {
             println!("skipped {}: {}", skip.name, skip.reason);
         }
-        for (name, took) in self.slowest() {
-            println!("slow: {:6.1} s {name}", took.as_secs_f64());
+        for (name, taken) in self.slowest() {
+            println!(
+                "slow: {:6.1} s, {:5.1} s of CPU time, {name}",
+                taken.time.as_secs_f64(),
+                taken.cpu.as_secs_f64()
+            );
         }
-        let steps = self.steps.iter().map(|(name, took)| format!("{name} {} s", took.as_secs()));
-        println!("where the time went: {}", steps.collect::<Vec<_>>().join(", "));
+        let steps: Vec<String> = self.steps.iter().map(|(name, taken)| format!("{name} {taken}")).collect();
+        println!("where the time went (CPU time): {}", steps.join(", "));
         for outcome in &self.unstable {
             println!("UNSTABLE {}: it failed, and passed when it ran again; it had printed:", outcome.name);
             println!("{}", outcome.output.trim_end());
@@ -103,7 +113,7 @@ impl Report {
         for fault in &self.faults {
             println!("FAULT {fault}");
         }
-        println!("{} unstable, {} skips, {} s", self.unstable.len(), self.skips.len(), elapsed.as_secs());
+        println!("{} unstable, {} skips, {taken} in all", self.unstable.len(), self.skips.len());
         println!("{} passed, {} failed", self.passed + self.unstable.len(), self.failed.len());
     }
 
@@ -114,7 +124,7 @@ impl Report {
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
         };
         let mut known = if is_whole { BTreeMap::new() } else { times(folder) };
-        known.extend(self.times.clone());
+        known.extend(self.taken.iter().map(|(name, taken)| (name.clone(), taken.time)));
         let unstable = |outcome: &Outcome| format!("{}\n{}\n", outcome.name, outcome.output.trim_end());
         write("unstable.txt", self.unstable.iter().map(unstable).collect())?;
         write("report.json", format!("{:#}\n", self.json()))?;
@@ -124,11 +134,10 @@ impl Report {
     fn json(&self) -> Value {
         let skips: Vec<Value> =
             self.skips.iter().map(|skip| json!({ "name": skip.name, "reason": skip.reason })).collect();
-        let steps: Vec<Value> = self
-            .steps
-            .iter()
-            .map(|(name, took)| json!({ "name": name, "seconds": took.as_secs_f64() }))
-            .collect();
+        let steps: Vec<Value> =
+            self.steps.iter().map(|(name, taken)| json!({ "name": name, "taken": taken.json() })).collect();
+        let tests: BTreeMap<&str, Value> =
+            self.taken.iter().map(|(name, taken)| (name.as_str(), taken.json())).collect();
         json!({
             "passed": self.passed + self.unstable.len(),
             "failed": self.failed,
@@ -136,8 +145,20 @@ impl Report {
             "faults": self.faults,
             "skipped": skips,
             "steps": steps,
-            "tests": seconds(&self.times),
+            "tests": tests,
         })
+    }
+}
+
+impl Taken {
+    fn json(self) -> Value {
+        json!({ "seconds": self.time.as_secs_f64(), "cpu_seconds": self.cpu.as_secs_f64() })
+    }
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} s ({} s)", self.time.as_secs(), self.cpu.as_secs())
     }
 }
 
@@ -157,11 +178,13 @@ pub(super) fn times(folder: &Path) -> BTreeMap<String, Duration> {
 mod tests {
     use super::*;
 
+    const SHORT: Taken = Taken { time: Duration::from_secs(2), cpu: Duration::from_secs(1) };
+
     fn report(outcomes: &[(&str, Verdict, &str)]) -> Report {
         let mut report = Report::default();
         for (name, verdict, output) in outcomes {
             let (name, output) = (name.to_string(), output.to_string());
-            report.take(&Outcome { name, verdict: *verdict, took: Duration::from_secs(2), output });
+            report.take(&Outcome { name, verdict: *verdict, took: SHORT, output });
         }
         report
     }
@@ -197,6 +220,7 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(unstable, "b\nwhy\n");
         assert_eq!(times, ["a", "b", "c"]);
+        assert_eq!(json["tests"]["c"], json!({ "seconds": 2.0, "cpu_seconds": 1.0 }));
         assert_eq!((&json["passed"], &json["unstable"]), (&json!(1), &json!([])));
     }
 }

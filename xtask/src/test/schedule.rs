@@ -28,13 +28,21 @@ const ALONE: [&str; 1] = ["weir::integration budget::"];
 /// Programs whose tests take longest come first, so that at the end no single one is waited for.
 const FIRST: [&str; 4] = ["weir::integration", "weir-probe::integration", "weir-jit::integration", "weir-rt"];
 
+/// What a test or a step took.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Taken {
+    pub(super) time: Duration,
+    /// On all CPUs.
+    pub(super) cpu: Duration,
+}
+
 /// What came of one test.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) verdict: Verdict,
     /// Of the last try.
-    pub(super) took: Duration,
+    pub(super) took: Taken,
     /// Of the last try that failed, else of the one that passed.
     pub(super) output: String,
 }
@@ -128,8 +136,10 @@ fn attempt(test: &Test) -> Outcome {
     let mut output = Vec::new();
     let streamed = stream::collect(&mut test.command(), Limit::Total(TEST_LIMIT), &mut output);
     let mut output = String::from_utf8_lossy(&output).into_owned();
+    let mut cpu = Duration::ZERO;
     let passed = match streamed {
         Ok(streamed) => {
+            cpu = streamed.cpu;
             streamed.stuck.iter().for_each(|stuck| output += &format!("\n{stuck}\n"));
             streamed.succeeded && streamed.stuck.is_empty()
         }
@@ -139,7 +149,7 @@ fn attempt(test: &Test) -> Outcome {
         }
     };
     let verdict = if passed { Verdict::Passed } else { Verdict::Failed };
-    Outcome { name: test.name.clone(), verdict, took: start.elapsed(), output }
+    Outcome { name: test.name.clone(), verdict, took: Taken { time: start.elapsed(), cpu }, output }
 }
 
 /// The tries after the first, which failed.

@@ -1,5 +1,7 @@
 //! stream: a command whose output is taken line by line, and that is not waited for beyond its limit.
 //!
+//! Out: what it printed, and the CPU time that it took with all that it has waited for.
+//!
 //! Guaranteed: what goes beyond its [`Limit`] is named, with the stacks of its threads where gdb is there, and ended with all that it
 //! has started. A process that it left behind and that holds the output open does not keep it from ending, and is named.
 
@@ -13,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::{Pid, SysconfVar, sysconf};
 
 use crate::process::{find_program, output_within, shown};
 
@@ -39,6 +42,8 @@ pub(super) struct Streamed {
     pub(super) succeeded: bool,
     /// What stood still and was ended, a sentence each.
     pub(super) stuck: Vec<String>,
+    /// The command's, with that of the processes that it and its children have waited for.
+    pub(super) cpu: Duration,
 }
 
 /// Runs a command and takes its output.
@@ -60,7 +65,7 @@ pub(super) fn collect(command: &mut Command, limit: Limit, output: &mut Vec<u8>)
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if ended.is_none() && child.try_wait()?.is_some() {
+        if ended.is_none() && has_ended(&child, WaitPidFlag::WNOHANG)? {
             ended = Some(Instant::now());
         }
         // The thread that reads its output may have had no CPU until now: the time since its end counts, and since it printed last.
@@ -74,8 +79,31 @@ pub(super) fn collect(command: &mut Command, limit: Limit, output: &mut Vec<u8>)
             end(&child, said, &mut streamed, output);
         }
     }
+    has_ended(&child, WaitPidFlag::empty())?;
+    streamed.cpu = cpu_of(child.id());
     streamed.succeeded = child.wait()?.success();
     Ok(streamed)
+}
+
+/// Whether it has ended; it can still be waited for, and read of in `/proc`.
+fn has_ended(child: &Child, more: WaitPidFlag) -> Result<bool> {
+    let id = Id::Pid(Pid::from_raw(child.id() as i32));
+    let status = waitid(id, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | more)?;
+    Ok(status != WaitStatus::StillAlive)
+}
+
+/// The CPU time of a process, and of the children that it has waited for, and theirs.
+fn cpu_of(pid: u32) -> Duration {
+    let ticks = fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| cpu_ticks_in(&stat));
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100);
+    Duration::from_secs_f64(ticks.unwrap_or(0) as f64 / per_second as f64)
+}
+
+/// `utime`, `stime`, `cutime` and `cstime` of proc_pid_stat(5).
+fn cpu_ticks_in(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let times: Vec<u64> = rest.split_ascii_whitespace().skip(11).take(4).flat_map(str::parse).collect();
+    (times.len() == 4).then(|| times.iter().sum())
 }
 
 impl Limit {
@@ -193,6 +221,21 @@ mod tests {
     fn what_is_beyond_its_limit_is_ended_with_what_it_has_started() {
         is_ended(Limit::Silence(Duration::from_secs(1)), "sh printed nothing for 1 s and was ended");
         is_ended(Limit::Total(Duration::from_secs(1)), "sh was not done after 1 s and was ended");
+    }
+
+    /// A tick is 10 ms: the bound is far above what starting a shell takes.
+    #[test]
+    fn cpu_time_is_that_of_the_command_and_of_what_it_has_waited_for() {
+        let stat = "12 (a) b (c)) S 7 12 12 0 -1 4194304 120 0 0 0 3 4 50 600 20 0 1 0 31";
+        assert_eq!(cpu_ticks_in(stat), Some(657));
+        assert_eq!(cpu_ticks_in("12 (cut) S 7"), None);
+        let cpu = |script: &str| shell(script, Limit::Total(Duration::from_secs(60))).0.cpu;
+        let busy = "i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done";
+        let of_child = format!("sh -c '{busy}'; exit 3");
+        let (own, of_child) = (cpu(busy), cpu(&of_child));
+        assert!(own >= Duration::from_millis(100), "{own:?}");
+        assert!(of_child >= own / 4, "{of_child:?} beside {own:?}");
+        assert!(cpu("exit 0") < own, "{own:?}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::process::shown;
+use crate::test::schedule::Taken;
 use crate::test::stream::{self, Limit};
 
 /// How nice compilers are to tests: a tenth of a CPU where both want it.
@@ -23,7 +24,7 @@ pub(super) struct Task {
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) name: &'static str,
-    pub(super) took: Duration,
+    pub(super) took: Taken,
     pub(super) output: String,
     pub(super) succeeded: bool,
 }
@@ -41,12 +42,14 @@ impl Task {
         let mut output = Vec::new();
         let heading = format!("+ {}\n", shown(&self.command));
         let streamed = stream::collect(&mut nice(&self.command), Limit::Silence(SILENCE), &mut output);
-        let (succeeded, said) = match streamed {
-            Ok(streamed) => (streamed.succeeded && streamed.stuck.is_empty(), streamed.stuck.join("\n")),
-            Err(error) => (false, format!("{error:#}")),
+        let (succeeded, said, cpu) = match streamed {
+            Ok(streamed) => {
+                (streamed.succeeded && streamed.stuck.is_empty(), streamed.stuck.join("\n"), streamed.cpu)
+            }
+            Err(error) => (false, format!("{error:#}"), Duration::ZERO),
         };
         let output = heading + &String::from_utf8_lossy(&output) + &said;
-        Done { name: self.name, took: start.elapsed(), output, succeeded }
+        Done { name: self.name, took: Taken { time: start.elapsed(), cpu }, output, succeeded }
     }
 }
 
