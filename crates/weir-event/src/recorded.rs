@@ -29,7 +29,7 @@ pub const RECORD_BYTES_MAX: u32 = 28 << 10;
 /// Most bytes of memory that a structure is read from.
 pub const STRUCT_SPAN_MAX: u32 = 4096;
 
-/// In the first word of a record beside the event's number: it is marked. What that means whoever made the program knows.
+/// In the first word of a record, beside the event's number: the record is marked. Programs mark what a reader has to find among all records.
 pub const MARK: u32 = 1 << 31;
 
 /// What a null pointer is as a string.

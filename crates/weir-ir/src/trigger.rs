@@ -33,7 +33,7 @@ use crate::{Block, BlockId, Builtin, EventId, Function, Inst, MapId, Op, Termina
 /// What is done of an event that matches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Its record is marked, so that whoever reads it knows.
+    /// Its record is marked, so that the reader finds it.
     Mark,
     /// The one integer of a map becomes 1.
     Set(MapId),
@@ -143,7 +143,7 @@ impl Steps {
                     let op = Op::MapSet { map, key: Vec::new(), value: YES };
                     insts.push(Inst { result: None, op });
                 }
-                // The record is told by the answer that the body gets.
+                // The body marks its record itself: it gets the answer.
                 Step::Mark => {}
                 Step::Count(map) => insts.push(inst(self.value(), add_one(map, YES))),
                 Step::Keep(map, event) => {

@@ -1,4 +1,4 @@
-//! Fields of a recorded event, each as a text by itself: for whoever takes it as a word, and not as a part of a line.
+//! Fields of a recorded event, each as a text of its own, such as the value of a variable: not as a part of a line.
 //!
 //! In: the fields' types and forms ([`weir_event::schema`]), and their bytes as a record has them ([`weir_event::recorded`]). Out:
 //!
@@ -19,7 +19,7 @@ use weir_event::schema::{Field, Form, Type};
 
 use crate::double;
 
-/// The text of each field, in their order; of those behind bytes that are none of their field's there is none.
+/// The text of each field, in their order. The list ends before the first field whose bytes are not what it has.
 pub fn texts(fields: &[Field], bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut rest = bytes;
     let texts = fields.iter().map_while(|field| {
@@ -29,7 +29,7 @@ pub fn texts(fields: &[Field], bytes: &[u8]) -> Vec<Vec<u8>> {
     texts.collect()
 }
 
-/// Adds the text of the value that `rest` begins with, and goes behind it.
+/// Takes the value that `rest` begins with, and adds its text.
 fn put(ty: &Type, form: Form, rest: &mut &[u8], text: &mut Vec<u8>) -> Option<()> {
     match ty {
         Type::Int { bytes, signed } => integer(number(*bytes, form, rest)?, *bytes, *signed, form, text),
@@ -126,8 +126,8 @@ fn number(bytes: u8, form: Form, rest: &mut &[u8]) -> Option<u64> {
 }
 
 fn take<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
-    let (taken, behind) = rest.split_at_checked(bytes)?;
-    *rest = behind;
+    let (taken, left) = rest.split_at_checked(bytes)?;
+    *rest = left;
     Some(taken)
 }
 

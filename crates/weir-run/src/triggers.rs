@@ -214,7 +214,7 @@ impl Triggers {
         }
     }
 
-    /// Whether the expressions can be what they are at all events. `absent` takes what is said of one that is of no event here, where it may be of events of others.
+    /// Whether the expressions can be what they are at all events. `absent`, where other recordings may have the event, takes the warning for an expression that no event here can match.
     pub(super) fn checked(
         &self,
         faults: Faults,

@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// One crate's tests, clippy and documentation
     #[arg(long, value_name = "CRATE")]
     only: Option<String>,
-    /// What a change breaks most likely: formatting, and the tests that took under 0.6 s the last time
+    /// What a change breaks most likely: formatting, clippy, and the tests that took under 0.6 s the last time
     #[arg(long)]
     quick: bool,
     /// Tests whose name has this in it, and nothing else

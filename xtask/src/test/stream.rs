@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(cpu_ticks_in(stat), Some(657));
         assert_eq!(cpu_ticks_in("12 (cut) S 7"), None);
         let cpu = |script: &str| shell(script, Limit::Total(Duration::from_secs(60))).0.cpu;
-        let busy = "i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done";
+        let busy = "i=0; while [ $i -lt 1000000 ]; do i=$((i + 1)); done";
         let of_child = format!("sh -c '{busy}'; exit 3");
         let (own, of_child) = (cpu(busy), cpu(&of_child));
         assert!(own >= Duration::from_millis(100), "{own:?}");

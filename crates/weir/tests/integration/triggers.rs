@@ -246,7 +246,7 @@ fn a_command_has_the_fields_of_the_event_as_view_shows_them() {
 
 #[test]
 fn an_event_that_does_more_has_fields_too() {
-    // It is the last of all: nothing else is read behind it.
+    // It is the last event: nothing is read after it.
     let options = ["--stop-on", "n == 70", "--run-on", "n == 70"];
     let folder = paths::fresh("triggers", "more");
     let fields = fields(&folder, "rec:ints", &options, &["i", "1", "1000000000000"]);
