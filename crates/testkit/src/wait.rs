@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::cpu;
 
-/// How often a condition is asked.
-const POLL: Duration = Duration::from_millis(2);
+/// How long a condition is not asked, at least and at most; in between it is an eighth of what has been waited for. What takes long is
+/// asked seldom: a look may read all of a process's mappings.
+const POLL: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// Waits until `condition` is true; whether it became so before the deadline.
 pub fn until(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
@@ -15,7 +16,8 @@ pub fn until(deadline: Duration, mut condition: impl FnMut() -> bool) -> bool {
 
 /// Waits until `condition` gives a value.
 pub fn until_some<T>(deadline: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
-    let end = Instant::now() + deadline;
+    let start = Instant::now();
+    let end = start + deadline;
     loop {
         if let Some(value) = condition() {
             return Some(value);
@@ -24,7 +26,7 @@ pub fn until_some<T>(deadline: Duration, mut condition: impl FnMut() -> Option<T
             return None;
         }
         // Between two looks: the verdict does not depend on how long it takes.
-        std::thread::sleep(POLL);
+        std::thread::sleep((start.elapsed() / 8).clamp(POLL[0], POLL[1]));
     }
 }
 

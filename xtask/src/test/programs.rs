@@ -57,8 +57,10 @@ pub(super) fn clippy() -> Option<PathBuf> {
     if beside.is_file() { Some(beside) } else { find_program(CLIPPY) }
 }
 
-/// What cargo needs to compile with clippy; the same for all that is to share what is compiled.
+/// What cargo needs to compile with clippy; the same for all that is to share what is compiled. Without line numbers of machine code,
+/// which are an eighth of what compiling costs (of five crates with their tests 310 s of CPU time, and 353 s with them).
 pub(super) fn with_clippy(cargo: &mut Command) -> &mut Command {
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
     if let Some(clippy) = clippy() {
         cargo.env("RUSTC_WORKSPACE_WRAPPER", clippy).env("CLIPPY_ARGS", "");
     }

@@ -71,12 +71,13 @@ const OBEDIENT: &str = r#"
         return *at == 0xe9 || *at == 0xeb;
     }
     static void await(long seconds) {
-        for (long i = 0; i < seconds * 200; i++) {
+        /* A pause twice as long each time, up to a sixth of a second: hundreds of children that look do not take the CPUs from weir. */
+        for (long waited = 0, pause = 5000; waited < seconds * 1000000; waited += pause, pause = pause < 160000 ? 2 * pause : pause) {
             unsigned long now = segment();
             /* What a parent had here was put back before the segment came. The gate is opened a moment after the jump. */
             if (now && now != before && is_patched() && is_open()) { before = now; return; }
             /* Between two looks: the verdict does not depend on it. */
-            usleep(5000);
+            usleep(pause);
         }
         printf("unprobed %d\n", getpid());
         exit(0);
