@@ -16,6 +16,7 @@
 pub mod cgroup;
 pub mod container;
 pub mod enrol;
+pub mod groups;
 pub mod processes;
 pub mod program;
 pub mod tracked;

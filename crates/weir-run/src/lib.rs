@@ -78,7 +78,6 @@ mod watched;
 // What comes out.
 mod both;
 mod failure;
-mod groups;
 mod in_kernel;
 mod notice;
 mod output;

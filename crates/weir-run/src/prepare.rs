@@ -18,6 +18,7 @@ use weir_ir::sides::{Conflict, Sides};
 use weir_kernel::Features;
 use weir_policy::guard::Guard;
 use weir_policy::notes;
+use weir_process::groups::Groups;
 use weir_rt::Clock;
 use weir_sessions::rule::Rule;
 use weir_source::{Diagnostic, SourceFile};
@@ -27,7 +28,6 @@ use crate::event::Event;
 use crate::explain::Explained;
 use crate::failure::{Failure, NoEvent};
 use crate::flight::Flight;
-use crate::groups::Groups;
 use crate::kernel::stand_in::{self, StandIns};
 use crate::notice::{About, Notice, Notices, note};
 use crate::options::{Engine, Options, RecordOptions, TriggerOptions};
@@ -380,8 +380,10 @@ impl Planned {
                 warned.send(Notice::Note { about: About::Recording, text: warning.to_owned() })
             }),
         };
-        let groups =
-            plan.asks_for_group().then(|| Groups::find(subjects.processes())).transpose()?.map(RefCell::new);
+        let groups = match plan.asks_for_group() {
+            false => None,
+            true => Some(Groups::find(subjects.processes(), Instant::now()).ok_or_else(no_groups)?),
+        };
         let guard = Guard::new(given.options.policy.as_deref(), given.options.budget, run)?;
         if half.is_some() {
             kernel::check_policy(&guard)?;
@@ -399,6 +401,7 @@ impl Planned {
         }
         let mask = SigSet::thread_get_mask().context("the signal mask").map_err(Failure::Machine)?;
         let (after, plan) = (RefCell::default(), Rc::new(plan));
+        let groups = groups.map(RefCell::new);
         let shared = Shared { given, plan, subjects, guard, groups, after, mask, notices };
         Ok(Run { shared: Rc::new(shared), first: pid, recorder, flight, clock, half })
     }
@@ -508,4 +511,11 @@ fn first(
             Ok((None, world, module))
         }
     }
+}
+
+fn no_groups() -> Failure {
+    Failure::Refused(anyhow!(
+        "the number of a cgroup was asked for (--add-context cgroup_id, `cgroup` in a script, get_current_cgroup_id in a program), and no \
+         hierarchy of version 2 is mounted on this machine; leave it out, or mount one (mount -t cgroup2 none DIR)"
+    ))
 }

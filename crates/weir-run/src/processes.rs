@@ -19,6 +19,7 @@ use weir_kernel::Features;
 use weir_probe::{Allowance, Children, Pending, Prepared, Target};
 use weir_report::{Entry, ProcessCounts, Summary};
 use weir_rt::segment::Segment;
+use weir_source::printable;
 
 use crate::clock::now_ns;
 use crate::command::{EndOnFailure, end_command};
@@ -465,7 +466,9 @@ impl Shared {
         rounds.end(segment, is_over)?;
         ended = ended.or_else(|| end_command(launched()));
         if let (Some(groups), Some(_), false) = (&self.groups, &self.given.recording, is_quiet) {
-            groups.borrow().report(&self.notices);
+            for (id, path) in groups.borrow().names() {
+                note!(self.notices, Recording, "  cgroup_id {id}: {}", printable(path));
+            }
         }
         if !is_quiet {
             let Tally { coverage, pending, processes } = tally;

@@ -251,7 +251,13 @@ impl Registry {
         let now = Instant::now();
         self.drop_replaced(targets, now, None);
         if let Some(groups) = &self.shared.groups {
-            groups.borrow_mut().look(targets.all.iter().map(|one| &one.attachment));
+            let mut groups = groups.borrow_mut();
+            for one in &targets.all[groups.due(targets.all.len(), now)] {
+                let target = one.attachment.target();
+                if target.is_alive() {
+                    one.attachment.set_cgroup(groups.of(target.pid()));
+                }
+            }
         }
         targets.ended().iter().for_each(|pid| self.shared.guard.detached(*pid));
         let mut lines = self.attach_intercepted(targets)?;

@@ -8,9 +8,9 @@ use nix::sys::signal::SigSet;
 use weir_codegen::Compiled;
 use weir_ir::Trigger;
 use weir_policy::guard::Guard;
+use weir_process::groups::Groups;
 
 use crate::failure::Failure;
-use crate::groups::Groups;
 use crate::notice::Notices;
 use crate::plan::{Given, Plan};
 use crate::subjects::Subjects;
