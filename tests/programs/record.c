@@ -1,6 +1,7 @@
-/* Events to record, each thread its own: `record KIND THREADS COUNT [START [kill]]`. KIND: i an int and a long, s nine strings, b 64 bytes, m
+/* Events to record, each thread its own: `record KIND THREADS COUNT [START [kill|orphan]]`. KIND: i an int and a long, s nine strings, b 64 bytes, m
  * all of these in turn. Every event carries its thread's number and its own in that thread. With START, threads wait until that file is
- * there; with `kill` they emit a few events meanwhile, and the process kills itself when its first thread has emitted COUNT more. The last line says how many events were emitted. */
+ * there; with `kill` they emit a few events meanwhile, and the process kills itself when its first thread has emitted COUNT more. With `orphan` it kills
+ * the process that started it when all is emitted. The last line says how many events were emitted. */
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -79,11 +80,13 @@ int main(int argc, char **argv)
 	kind = argv[1][0];
 	count = atol(argv[3]);
 	start = argc > 4 ? argv[4] : NULL;
-	kills = argc > 5;
+	kills = argc > 5 && !strcmp(argv[5], "kill");
 	for (long thread = 0; thread < number; thread++)
 		pthread_create(&threads[thread], NULL, run, (void *)thread);
 	for (int thread = 0; thread < number; thread++)
 		pthread_join(threads[thread], NULL);
 	printf("emitted %ld\n", number * count);
+	if (argc > 5)
+		kill(getppid(), SIGKILL);
 	return 0;
 }

@@ -47,7 +47,7 @@ pub use crate::process::load::load_library;
 pub use crate::process::permission::{Forbidden, is_more_privileged_than_its_user};
 pub use crate::process::stop::{Stops, awaits_threads, let_go_late};
 pub use crate::process::target::{Allowance, Target};
-pub use crate::process::{fanotify, gone_threads, launch, scan, target, vm_sharing};
+pub use crate::process::{fanotify, gone_threads, keeper, launch, scan, target, vm_sharing};
 pub use crate::refusal::Error;
 pub use weir_plan::exits::plan_exits;
 pub use weir_plan::returns::{Returns, plan_returns};

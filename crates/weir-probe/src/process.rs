@@ -13,6 +13,7 @@
 //! memory            its memory, by a file of its own or by calls
 //! restart           which system calls begin again where they were stopped in
 //! watchdog          ends stops of targets in time where weir itself is stopped
+//! keeper            goes on with something where weir itself is killed
 //! vm_sharing        whether two of them share their memory
 //! descriptors       those of a target, taken over; blocked: whose calls wait for an answer of fanotify's
 //! permission        why the kernel does not let it be traced
@@ -29,6 +30,7 @@ pub mod fanotify;
 pub mod gone_threads;
 pub(crate) mod goroutines;
 pub(crate) mod isa;
+pub mod keeper;
 pub mod launch;
 pub(crate) mod linker;
 pub(crate) mod load;

@@ -69,6 +69,34 @@ impl Clock {
         Some(Clock { sample, rate: None, due_ns, interval_ns, line, published, lines, is_over: false })
     }
 
+    /// The lines that a controller which is gone has left in `segment`, for times that are past. None where there are none.
+    pub fn left_in(segment: &Segment) -> Option<Clock> {
+        let word = |n: usize| segment.mapping().word((header::CLOCK + n * 8) as u64).load(Ordering::Acquire);
+        let line = |slot: u64| {
+            let at = clock::LINES + slot as usize * clock::LINE_WORDS;
+            Line { ticks: word(at), ns: word(at + 1), rate: word(at + 2) }
+        };
+        let version = word(0);
+        let slot = version / 2 % 2;
+        let newest = line(slot);
+        if version == 0 || newest.rate == 0 {
+            return None;
+        }
+        // That one may have been left half written.
+        let older = Some(line(1 - slot)).filter(|older| version % 2 == 0 && older.ticks < newest.ticks);
+        let sample = Sample { ticks: newest.ticks, ns: newest.ns };
+        Some(Clock {
+            sample,
+            rate: None,
+            due_ns: u64::MAX,
+            interval_ns: CLOCK_INTERVAL_NS,
+            line: Some(newest),
+            published: version / 2,
+            lines: older.into_iter().chain([newest]).collect(),
+            is_over: true,
+        })
+    }
+
     /// How long until [`Clock::keep`] has something to do.
     pub fn until_due(&self) -> Duration {
         match self.is_over {

@@ -66,11 +66,12 @@ struct State {
 
 impl Drain {
     pub(super) fn start(
-        recorder: Recorder,
+        mut recorder: Recorder,
         clock: Option<Clock>,
         segment: Arc<Segment>,
         is_quiet: bool,
     ) -> Result<Drain, Failure> {
+        recorder.keep(&segment)?;
         let shared = Arc::new(Shared {
             segment,
             state: Mutex::new(Some(State { recorder, clock })),
@@ -156,7 +157,10 @@ impl Sink for Drain {
     }
 
     fn paused(&mut self, work: &mut dyn FnMut()) {
-        self.held(|_| work());
+        self.held(|state| {
+            work();
+            state.recorder.settle_kept(&self.shared.segment);
+        });
     }
 
     fn rotate(&mut self, name: &str) -> Result<PathBuf, Failure> {

@@ -62,6 +62,7 @@ mod targets;
 mod captured;
 mod drain;
 mod flight;
+mod kept;
 mod part;
 mod printed;
 mod recorder;

@@ -203,6 +203,10 @@ pub struct RecordOptions {
     pub ring_bytes: u32,
     /// Events wait for room in the ring, so long at most.
     pub blocking: Option<Duration>,
+    /// Where what the rings have is written if this process is killed, by another: the trace has a folder of its own in this one.
+    pub shm_dir: Option<PathBuf>,
+    /// What that process reports what it has come to with.
+    pub shm_report: fn(&str),
     /// Events stay in the rings until a snapshot is asked for.
     pub snapshots: Option<SnapshotOptions>,
     /// What events do besides.
@@ -284,6 +288,8 @@ impl RecordOptions {
             limits: Limits::default(),
             ring_bytes: RING_BYTES,
             blocking: None,
+            shm_dir: None,
+            shm_report: |_| (),
             snapshots: None,
             triggers: TriggerOptions::default(),
             session: None,

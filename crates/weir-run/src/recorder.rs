@@ -41,6 +41,7 @@ use weir_trace::write::{Folder, Format, Limits, Stream};
 use crate::captured::Captured;
 use crate::clock::now_ns;
 use crate::failure::Failure;
+use crate::kept::{self, Kept};
 use crate::notice::{Notices, note};
 use crate::options::RecordOptions;
 
@@ -74,15 +75,15 @@ const ENDING_MAX: Duration = Duration::from_secs(30);
 
 /// A trace that is being written.
 pub(crate) struct Recorder {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Where it goes in place of that folder.
     pipe: Option<Sender>,
-    folder: Folder,
+    pub(super) folder: Folder,
     /// Those that were ended before it.
     folders_before: u64,
-    class: TraceClass,
-    format: Format,
-    limits: Limits,
+    pub(super) class: TraceClass,
+    pub(super) format: Format,
+    pub(super) limits: Limits,
     /// Records in files that gave way to newer ones, in folders before this one.
     removed: u64,
     /// It was made for this trace.
@@ -90,9 +91,9 @@ pub(crate) struct Recorder {
     has_begun: bool,
     reader: recorded::Reader,
     names: Vec<String>,
-    ring: usize,
+    pub(super) ring: usize,
     /// Bytes of the ring of a CPU.
-    ring_bytes: usize,
+    pub(super) ring_bytes: usize,
     /// Bytes of records that may wait outside of rings.
     aside_bytes: usize,
     /// Of some ring so much was read the last time that it should be read sooner the next time.
@@ -102,32 +103,36 @@ pub(crate) struct Recorder {
     counts: Option<usize>,
     globals: usize,
     /// By ring, once something came through it.
-    streams: Vec<Lane>,
+    pub(super) streams: Vec<Lane>,
     /// The ring that is read first the next time.
     first: usize,
     /// By event.
-    recorded: Vec<u64>,
+    pub(super) recorded: Vec<u64>,
     /// Of events that ask for a command.
     captured: Option<Captured>,
     bytes: u64,
     flushed: Instant,
     /// Nothing can be written any more.
-    has_failed: bool,
-    notices: Notices,
+    pub(super) has_failed: bool,
+    /// Where a keeper writes what the rings have if this process is killed.
+    pub(super) kept_to: Option<kept::To>,
+    /// Once there is one.
+    pub(super) kept: Option<Kept>,
+    pub(super) notices: Notices,
 }
 
 #[derive(Default)]
-struct Lane {
-    stream: Option<Stream>,
+pub(super) struct Lane {
+    pub(super) stream: Option<Stream>,
     /// Records that are none of an event.
-    malformed: u64,
+    pub(super) malformed: u64,
     /// Of what was lost, that which folders before this one tell of.
-    lost_before: u64,
+    pub(super) lost_before: u64,
     /// By event, those in the open packet; and their bytes of fields.
     open: Vec<u64>,
     open_bytes: u64,
     /// Records that came when nothing could be written any more.
-    unwritten: u64,
+    pub(super) unwritten: u64,
     /// Records that were taken out of the ring and are not written yet: a burst.
     aside: Aside,
 }
@@ -150,6 +155,7 @@ impl Recorder {
         let RecordOptions { output: path, pipe, format, limits, blocking, .. } = options;
         let (format, limits) = (*format, *limits);
         let is_made = pipe.is_none() && is_free(path)?;
+        let kept_to = kept::folder(options)?;
         let class = trace::class(&compiled.schema.events, context_fields, &[]).map_err(Failure::Machine)?;
         let (folder, option) = match pipe {
             None => (Folder::create(path, &class, format), "-o"),
@@ -188,6 +194,8 @@ impl Recorder {
             bytes: 0,
             flushed: Instant::now(),
             has_failed: false,
+            kept_to,
+            kept: None,
             notices: notices.clone(),
         })
     }
@@ -229,6 +237,7 @@ impl Recorder {
         }
         if self.flushed.elapsed() >= FLUSH_INTERVAL && !self.has_failed {
             self.flushed = Instant::now();
+            self.look_after_keeper();
             let flushed = (0..rings).try_for_each(|lane| self.flush(lane));
             self.look(flushed);
             let known = self.pipe.as_ref().map_or(Ok(()), Sender::fault);
@@ -312,10 +321,36 @@ impl Recorder {
     fn drain_lane(&mut self, segment: &Segment, lane: usize, clock: Option<&Clock>, is_over: bool) -> bool {
         let mut ring = segment.ring(self.ring).lane(lane);
         self.fill = self.fill.max((ring.filled() * 100 / self.ring_bytes as u64).min(100));
+        let (bytes, is_more) = match self.kept {
+            None => self.drain_ring(&mut ring, lane, clock),
+            Some(_) => self.drain_kept(segment, lane, clock),
+        };
+        self.is_busy |= bytes > self.ring_bytes / BUSY_PART;
+        if is_more {
+            return true;
+        }
+        if is_over {
+            for record in ring.drain_dead() {
+                self.record(lane, &record.bytes, record.ticks, clock);
+            }
+            if self.kept.is_some() {
+                self.flush_kept(lane, ring.position());
+            }
+        }
+        let lost = self.lost(segment, lane, &ring).saturating_sub(self.streams[lane].lost_before);
+        if lost > 0 && !self.has_failed {
+            let told = self.stream(lane, now_ns()).map(|stream| stream.lost(lost));
+            self.look(told);
+        }
+        false
+    }
+
+    /// Writes what is in a ring, or waits beside it. Bytes of records; whether there may be more.
+    fn drain_ring(&mut self, ring: &mut RingReader<'_>, lane: usize, clock: Option<&Clock>) -> (usize, bool) {
         let mut aside = std::mem::take(&mut self.streams[lane].aside);
         let (mut bytes, mut taken, mut moved) = (0, 0, 0);
         while taken < RECORDS_PER_TURN && moved < ASIDE_PER_TURN {
-            match self.set_aside(&mut ring, &mut aside, 0) {
+            match self.set_aside(ring, &mut aside, 0) {
                 0 => {}
                 // It fills as fast as it is emptied.
                 more => {
@@ -340,23 +375,9 @@ impl Recorder {
                 break;
             }
         }
-        self.is_busy |= bytes > self.ring_bytes / BUSY_PART;
         let is_more = taken >= RECORDS_PER_TURN || !aside.is_empty() || !self.has_room();
         self.streams[lane].aside = aside;
-        if is_more {
-            return true;
-        }
-        if is_over {
-            for record in ring.drain_dead() {
-                self.record(lane, &record.bytes, record.ticks, clock);
-            }
-        }
-        let lost = self.lost(segment, lane, &ring).saturating_sub(self.streams[lane].lost_before);
-        if lost > 0 && !self.has_failed {
-            let told = self.stream(lane, now_ns()).map(|stream| stream.lost(lost));
-            self.look(told);
-        }
-        false
+        (bytes, is_more)
     }
 
     /// Empties a ring that fills fast; how many records that were. `more`: bytes that wait elsewhere.
@@ -395,7 +416,7 @@ impl Recorder {
         of_ring.into_iter().fold(0, u64::saturating_add)
     }
 
-    fn record(&mut self, lane: usize, bytes: &[u8], ticks: u64, clock: Option<&Clock>) {
+    pub(super) fn record(&mut self, lane: usize, bytes: &[u8], ticks: u64, clock: Option<&Clock>) {
         let Some((event, fields)) = self.reader.fields(bytes) else {
             self.streams[lane].malformed += 1;
             return;
@@ -432,7 +453,7 @@ impl Recorder {
     }
 
     /// Writes the open packet of a ring's stream.
-    fn flush(&mut self, lane: usize) -> Result<(), weir_trace::Error> {
+    pub(super) fn flush(&mut self, lane: usize) -> Result<(), weir_trace::Error> {
         let Some(stream) = &mut self.streams[lane].stream else { return Ok(()) };
         stream.flush()?;
         self.settle(lane);
@@ -440,7 +461,7 @@ impl Recorder {
     }
 
     /// What was in the open packet is written.
-    fn settle(&mut self, lane: usize) {
+    pub(super) fn settle(&mut self, lane: usize) {
         let lane = &mut self.streams[lane];
         for (recorded, open) in self.recorded.iter_mut().zip(&mut lane.open) {
             *recorded += std::mem::take(open);
@@ -453,7 +474,9 @@ impl Recorder {
         let of = &mut self.streams[lane];
         if of.stream.is_none() {
             let file_bytes = self.limits.file_bytes.map_or(usize::MAX, |bytes| bytes as usize);
-            let (name, packet_bytes) = (format!("stream_{lane}"), PACKET_BYTES.min(file_bytes));
+            // What is kept is written when all that was looked at is in its packet.
+            let most = if self.kept.is_some() { usize::MAX } else { PACKET_BYTES.min(file_bytes) };
+            let (name, packet_bytes) = (format!("stream_{lane}"), most);
             let new = self.folder.stream(&name, 0, lane as u64, lane as u32, packet_bytes)?;
             let mut new = new.in_files(self.limits);
             // babeltrace2 takes packets of several files by when they begin, and confuses those that begin at one time.
@@ -506,7 +529,7 @@ impl Recorder {
     }
 
     /// Ends the stream of a ring, if there is one. How much was lost of it so far.
-    fn end_stream(&mut self, segment: &Segment, lane: usize) -> u64 {
+    pub(super) fn end_stream(&mut self, segment: &Segment, lane: usize) -> u64 {
         let in_all = self.lost(segment, lane, &segment.ring(self.ring).lane(lane));
         let lost = in_all.saturating_sub(self.streams[lane].lost_before);
         if let Some(stream) = self.streams[lane].stream.as_mut().filter(|_| !self.has_failed) {
@@ -514,14 +537,15 @@ impl Recorder {
             let flushed = self.flush(lane);
             self.look(flushed);
         }
-        let lane = &mut self.streams[lane];
-        lane.unwritten += lane.stream.as_mut().map_or(0, Stream::give_up);
-        if let Some(mut stream) = lane.stream.take() {
-            lane.lost_before = in_all;
-            stream.lost(lost + lane.unwritten);
+        let of = &mut self.streams[lane];
+        of.unwritten += of.stream.as_mut().map_or(0, Stream::give_up);
+        if let Some(mut stream) = of.stream.take() {
+            of.lost_before = in_all;
+            stream.lost(lost + of.unwritten);
             self.removed += stream.removed();
             let finished = stream.finish(now_ns()).map(drop);
             self.look(finished);
+            self.told_kept(lane, in_all);
         }
         in_all
     }
@@ -552,7 +576,7 @@ impl Recorder {
     }
 
     /// Tells what went wrong, the first time.
-    fn look(&mut self, done: Result<(), weir_trace::Error>) {
+    pub(super) fn look(&mut self, done: Result<(), weir_trace::Error>) {
         if let Err(error) = done
             && !self.has_failed
         {
@@ -576,7 +600,7 @@ impl Drop for Recorder {
 }
 
 /// Removes a trace without events; its folder stays where it was there before.
-fn discard(path: &Path, is_made: bool) {
+pub(super) fn discard(path: &Path, is_made: bool) {
     for name in ["metadata", ".metadata"] {
         let _ = fs::remove_file(path.join(name));
     }

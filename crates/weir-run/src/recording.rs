@@ -115,6 +115,12 @@ fn check_options(options: &RecordOptions, run: &Options) -> Result<(), Failure> 
             "events that wait for room cost what they wait: leave blocking or the budget out".to_owned(),
         );
     }
+    if options.shm_dir.is_some() && (options.snapshots.is_some() || options.pipe.is_some()) {
+        return refused(
+            "what a killed weir leaves in its rings is kept of traces that are written to a folder as they come (shm_dir): no snapshots, no pipe"
+                .to_owned(),
+        );
+    }
     if options.pipe.is_some()
         && (options.snapshots.is_some() || options.session.is_some() || options.limits != Limits::default())
     {

@@ -75,13 +75,14 @@ pub struct Schedule {
 }
 
 /// The names that [`Description::options`] may have: options of `weir record`, which each recording gets as they are.
-pub const OPTIONS: [&str; 20] = [
+pub const OPTIONS: [&str; 21] = [
     "trace-format",
     "file-size",
     "file-count",
     "dialect",
     "any-user",
     "blocking",
+    "shm-dir",
     "overwrite",
     "snapshot-on",
     "snapshot-after",

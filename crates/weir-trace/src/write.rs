@@ -16,6 +16,7 @@
 mod files;
 pub mod layout;
 pub mod packet;
+pub mod progress;
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use crate::pipe::Sender;
 use crate::pipe::frame::Frame;
 use crate::write::files::Files;
 use crate::write::packet::{Begin, CONTEXT_BYTES, End, RECORD_HEADER_BYTES_MAX};
+use crate::write::progress::Progress;
 use crate::{ctf2, hide, private, tsdl};
 
 /// What describes a trace. Its streams are the same.
@@ -154,6 +156,14 @@ pub struct Limits {
     pub file_bytes: Option<u64>,
     /// Files of a stream; of more the oldest is removed.
     pub files: Option<u64>,
+}
+
+/// A packet that is about to be written: to which file, how long that is before, and how long then.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct NextWrite {
+    path: PathBuf,
+    before: u64,
+    after: u64,
 }
 
 /// Where a stream's packets go.
@@ -285,6 +295,25 @@ impl Stream {
         self.packet.clear();
         self.begin.sequence += 1;
         self.records_written = self.records;
+        Ok(())
+    }
+
+    /// Writes what is open, which has all that is before `position` of its source; `progress` knows it, and what was lost: so much in streams before this one.
+    pub fn flush_noted(
+        &mut self,
+        progress: &Progress<'_>,
+        position: u64,
+        lost_before: u64,
+    ) -> Result<(), Error> {
+        let Packets::Files(files) = &self.packets else { return self.flush() };
+        if !self.packet.is_empty() {
+            let next = files.next_write(self.packet.len() as u64);
+            progress.begin(position, lost_before + self.discarded, &next);
+            let flushed = self.flush();
+            progress.end(flushed.is_ok());
+            flushed?;
+        }
+        progress.goes_on_at(position);
         Ok(())
     }
 

@@ -249,3 +249,21 @@ fn times_of_ticks_are_those_of_the_clock_and_ascend() {
         last = ns;
     }
 }
+
+#[test]
+fn the_lines_that_a_controller_has_left_say_the_same() {
+    let segment = segment();
+    assert!(Clock::left_in(&segment).is_none(), "no line");
+    let Some(mut clock) = started(&segment) else { return };
+    for published in 1..5 {
+        keep_until(&mut clock, &segment, published);
+        let (left, at) = (Clock::left_in(&segment).expect("a line"), ticks());
+        assert_eq!(left.ns(at), clock.ns(at), "{published}");
+        let newest = clock.line.unwrap().ticks;
+        assert_eq!(left.ns(newest - 1), clock.ns(newest - 1), "of the line before, {published}");
+    }
+    // The next one, half written.
+    segment.put_clock(0, 2 * clock.published + 1);
+    let at = ticks().max(clock.line.unwrap().ticks);
+    assert_eq!(Clock::left_in(&segment).expect("the newest").ns(at), clock.ns(at));
+}

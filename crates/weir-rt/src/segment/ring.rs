@@ -243,14 +243,36 @@ impl<'a> RingReader<'a> {
         self.take(lane).set_aside(most, aside)
     }
 
+    /// Gives `work` the oldest records that are submitted, until they have `most` bytes in the ring, and leaves them there: where they end. A reader that
+    /// is killed before [`RingReader::release`] has lost nothing.
+    ///
+    /// # Panics
+    /// As [`RingReader::set_aside`].
+    pub fn look(&self, most: u64, mut work: impl FnMut(&[u8], u64)) -> u64 {
+        self.only().look(most, &mut work)
+    }
+
+    /// Gives all that is before `end`, of [`RingReader::look`], back to producers.
+    pub fn release(&mut self, end: u64) {
+        self.only().release(end);
+    }
+
+    /// Where the next record is, in bytes since the beginning.
+    pub fn position(&self) -> u64 {
+        *self.only().position
+    }
+
+    /// Goes on at `position`, where another reader of these rings has come to; for who reads them when nobody writes to them any more.
+    pub fn go_on_at(&mut self, position: u64) {
+        *self.only().position = position;
+    }
+
     /// Bytes that producers have taken and that were not read.
     ///
     /// # Panics
     /// As [`RingReader::set_aside`].
     pub fn filled(&self) -> u64 {
-        let lane = self.lane.unwrap_or(0);
-        assert!(self.lane.is_some() || self.rings() == 1, "several rings");
-        let take = self.take(lane);
+        let take = self.only();
         take.tail().wrapping_sub(*take.position).min(take.place.bytes)
     }
 
@@ -313,6 +335,12 @@ impl<'a> RingReader<'a> {
 
     fn states(&self) -> &'a Rings {
         &self.segment.rings[self.index]
+    }
+
+    /// Of one ring.
+    fn only(&self) -> Take<'a> {
+        assert!(self.lane.is_some() || self.rings() == 1, "several rings");
+        self.take(self.lane.unwrap_or(0))
     }
 
     fn take(&self, lane: usize) -> Take<'a> {
@@ -475,6 +503,49 @@ impl Take<'_> {
         }
         self.state.read.fetch_add(taken as u64, Ordering::Relaxed);
         taken
+    }
+
+    fn look(&mut self, most: u64, work: &mut impl FnMut(&[u8], u64)) -> u64 {
+        let (start, head) = (*self.position, self.place.form.head_bytes());
+        let (mut taken, mut payload) = (0, Vec::with_capacity(256));
+        loop {
+            let looked = self.position.wrapping_sub(start);
+            // A record that is not given back is where the next lap's would be.
+            let next = if looked < most.min(self.place.bytes) { self.peek() } else { Next::Empty };
+            let bytes = match next {
+                Next::Submitted { bytes, .. } | Next::Discarded { bytes }
+                    if looked + bytes > self.place.bytes =>
+                {
+                    break;
+                }
+                Next::Submitted { size, bytes } => {
+                    let at = self.place.data + self.offset();
+                    let ticks = if head > 8 { self.word(at).load(Ordering::Relaxed) } else { 0 };
+                    self.segment.mapping().copy_over(at + head, size as usize, &mut payload);
+                    work(&payload[..size as usize], ticks);
+                    taken += 1;
+                    bytes
+                }
+                Next::Discarded { bytes } => bytes,
+                Next::Empty | Next::Busy { .. } | Next::Corrupt => break,
+            };
+            *self.position = self.position.wrapping_add(bytes);
+        }
+        self.state.read.fetch_add(taken, Ordering::Relaxed);
+        std::mem::replace(&mut *self.position, start)
+    }
+
+    fn release(&mut self, end: u64) {
+        if self.place.form == RingForm::Cpu {
+            return self.go_on_at(end);
+        }
+        while end.wrapping_sub(*self.position) as i64 > 0 {
+            match self.peek() {
+                Next::Submitted { bytes, .. } | Next::Discarded { bytes } => self.consume(bytes),
+                // Somebody has written over what was read.
+                Next::Empty | Next::Busy { .. } | Next::Corrupt => return self.resynchronise(),
+            }
+        }
     }
 
     /// What [`Take::record`] would take, or wait for.

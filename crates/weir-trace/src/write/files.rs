@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use crate::error::Error;
 use crate::private;
-use crate::write::Limits;
+use crate::write::{Limits, NextWrite};
 
 /// The files of a stream.
 #[derive(Debug)]
@@ -51,10 +51,22 @@ impl Files {
         })
     }
 
+    /// Whether a packet of so many bytes goes to the next file.
+    fn is_for_next(&self, bytes: u64) -> bool {
+        self.written > 0 && self.limits.file_bytes.is_some_and(|most| self.written + bytes > most)
+    }
+
+    /// Where a packet of so many bytes goes.
+    pub(super) fn next_write(&self, bytes: u64) -> NextWrite {
+        match self.is_for_next(bytes) {
+            true => NextWrite { path: self.path_of(self.number + 1), before: 0, after: bytes },
+            false => NextWrite { path: self.path.clone(), before: self.written, after: self.written + bytes },
+        }
+    }
+
     /// Writes a packet of so many records.
     pub(super) fn put(&mut self, packet: &[u8], records: u64) -> Result<(), Error> {
-        let most = self.limits.file_bytes;
-        if self.written > 0 && most.is_some_and(|most| self.written + packet.len() as u64 > most) {
+        if self.is_for_next(packet.len() as u64) {
             self.next_file()?;
         }
         let failed = |what, source| Error::File { path: self.path.clone(), what, source };
@@ -72,12 +84,17 @@ impl Files {
         Ok(())
     }
 
+    /// The path of a file after the first.
+    fn path_of(&self, number: u64) -> PathBuf {
+        let mut path = self.first.clone().into_os_string();
+        path.push(format!("_{number:06}"));
+        PathBuf::from(path)
+    }
+
     /// What is written from here on goes to the next file.
     fn next_file(&mut self) -> Result<(), Error> {
         let number = self.number + 1;
-        let mut path = self.first.clone().into_os_string();
-        path.push(format!("_{number:06}"));
-        let path = PathBuf::from(path);
+        let path = self.path_of(number);
         let file = make(&path)?;
         let records = self.records - self.records_before;
         self.older.push_back((std::mem::replace(&mut self.path, path), records));

@@ -191,7 +191,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "DELAYUS", num_args = 0..=1, require_equals = true, default_missing_value = "1000000")]
     pub(crate) live: Option<String>,
 
-    /// Refused: rings are not in files
+    /// Where what is in the rings of a recording that is killed is written, as a trace of its own
     #[arg(long, value_name = "DIR")]
     pub(crate) shm_path: Option<PathBuf>,
 

@@ -19,6 +19,7 @@ use weir_trace::write::Limits;
 
 use crate::args::trace_format::TraceFormat;
 use crate::args::{context, detail, dialect, flight, follow, triggers};
+use crate::print::tell;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,6 +91,10 @@ pub(crate) struct Record {
     /// faster than weir reads. One that weir does not read in that time waits no more until it does; nor does a signal handler
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = flight::time, conflicts_with_all = ["overwrite", "budget"])]
     pub(crate) blocking: Option<Duration>,
+
+    /// Lose nothing of what is in the rings where weir is killed: a process beside it writes that to a trace in this folder, which `weir view` shows with the other
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["overwrite", "to"])]
+    pub(crate) shm_dir: Option<PathBuf>,
 
     /// Begin a new file of a ring's stream when it would become larger; K, M and G may follow
     #[arg(long, value_name = "BYTES", value_parser = file_size, conflicts_with = "overwrite")]
@@ -237,6 +242,8 @@ impl Record {
         options.limits = Limits { file_bytes: self.file_size, files: self.file_count };
         options.ring_bytes = self.size;
         options.blocking = self.blocking;
+        options.shm_dir = self.shm_dir.clone();
+        options.shm_report = |what| tell!("weir: {what}");
         options.snapshots = self.flight.options();
         options.triggers = self.triggers.options();
         options.session = self.tended_as.clone();

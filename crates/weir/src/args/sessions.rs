@@ -1,6 +1,6 @@
 //! The command line of sessions: `weir record create`, `enable`, `start` and so on, beside `weir record -e …` itself.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgGroup, Subcommand, ValueEnum};
@@ -169,6 +169,10 @@ pub(crate) struct Create {
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = flight::time, conflicts_with_all = ["overwrite", "budget"])]
     pub(crate) blocking: Option<Duration>,
 
+    /// Lose nothing of what is in the rings where a recording is killed: it is in a trace of its own in this folder, as of `weir record`
+    #[arg(long, value_name = "DIR", conflicts_with = "overwrite")]
+    pub(crate) shm_dir: Option<PathBuf>,
+
     /// Begin a new file of a ring's stream when it would become larger; K, M and G may follow
     #[arg(long, value_name = "BYTES", value_parser = file_size, conflicts_with = "overwrite")]
     pub(crate) file_size: Option<u64>,
@@ -227,6 +231,7 @@ impl Create {
             ("dialect", (!is_default).then(|| self.dialect.to_string())),
             ("any-user", is(self.any_user)),
             ("blocking", self.blocking.as_ref().map(time)),
+            ("shm-dir", self.shm_dir.as_deref().map(absolute)),
             ("overwrite", is(*overwrite)),
             ("snapshot-on", snapshot_on.clone()),
             ("snapshot-after", snapshot_after.as_ref().map(time)),
@@ -315,6 +320,11 @@ impl EnableChannel {
         ];
         options.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
+}
+
+/// The daemon and its recordings have other working folders.
+pub(crate) fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
 }
 
 /// As options take it.

@@ -11,6 +11,7 @@ use weir_sessions::description::{Description, check_name};
 use weir_sessions::protocol::Request;
 
 use crate::args::lttng::{self as args, Create, Destroy, OneOrAll, SnapshotAction, SnapshotRecord, Waiting};
+use crate::args::sessions::absolute;
 use crate::args::sessions::name_of;
 use crate::args::trace_format::TraceFormat;
 use crate::failure::Failure;
@@ -31,9 +32,9 @@ pub(super) fn create(client: &Client, args: &Create) -> Result<(), End> {
             "weir view --follow DIR shows what is being recorded, on this machine",
         ),
         (
-            args.shm_path.is_some(),
-            "--shm-path",
-            "rings are in memory, and what was read of them outlives the machine",
+            args.shm_path.is_some() && args.snapshot,
+            "--shm-path --snapshot",
+            "rings whose events are overwritten are not kept; leave one of both out",
         ),
         (args.ctrl_url.is_some(), "--ctrl-url", NO_NETWORK),
         (args.data_url.is_some(), "--data-url", NO_NETWORK),
@@ -49,6 +50,9 @@ pub(super) fn create(client: &Client, args: &Create) -> Result<(), End> {
     let mut option = |name: &str, value: String| description.options.insert(name.to_owned(), value);
     if args.trace_format != TraceFormat::Ctf1 {
         option("trace-format", name_of(&args.trace_format));
+    }
+    if let Some(directory) = &args.shm_path {
+        option("shm-dir", absolute(directory));
     }
     if args.snapshot {
         in_rings().into_iter().for_each(|(name, value)| drop(option(&name, value)));

@@ -322,3 +322,62 @@ fn check_producers(segment: &Segment) {
     assert_eq!((received, counters.corrupt), (accepted, 0));
     assert_eq!(accepted + counters.dropped, producers as u64 * each);
 }
+
+/// A reader looks, and gives back some of the time what it has looked at; another one goes on there when it is gone.
+#[test]
+fn what_was_looked_at_stays_until_it_is_given_back() {
+    for seed in 1..=50 {
+        let segment = if seed % 3 == 0 { ring() } else { shared() };
+        let last = segment.ring(0).rings() as u64 - 1;
+        // The last is written by code that has no CPU's ring.
+        let lane = if seed % 2 == 0 { last } else { seed % (last + 1) };
+        let mut random = Random(seed);
+        let (mut expected, mut refused) = (VecDeque::new(), 0);
+        let mut reader = segment.ring(0).lane(lane as usize);
+        for number in 0..2000 {
+            let bytes = payload(number, random.below(200));
+            let is_discarded = random.below(8) == 0;
+            let state = if is_discarded { record::DISCARD } else { 0 };
+            let has_room = match lane == last {
+                false => append(&segment, lane, &bytes, number, state),
+                true => linked::ringbuf_reserve(segment.descriptor(0), bytes.len() as u64, 0)
+                    .map(|held| {
+                        // SAFETY: just reserved, so many bytes.
+                        unsafe {
+                            std::ptr::copy_nonoverlapping(bytes.as_ptr(), held as *mut u8, bytes.len());
+                            linked::ringbuf_finish(held, is_discarded);
+                        }
+                    })
+                    .is_some(),
+            };
+            refused += u64::from(!has_room);
+            if has_room && !is_discarded {
+                expected.push_back(bytes);
+            }
+            if random.below(10) == 0 {
+                let (most, mut seen) = (random.below(5000), Vec::new());
+                let end = reader.look(most, |bytes, _| seen.push(bytes.to_vec()));
+                assert!(seen.iter().eq(expected.iter().take(seen.len())), "seed {seed}, {number}");
+                let looked = end - reader.position();
+                let is_all = seen.len() == expected.len() || looked >= most.min(3000);
+                assert!(
+                    is_all,
+                    "seed {seed}, {number}: {} of {}, {looked} of {most}",
+                    seen.len(),
+                    expected.len()
+                );
+                if random.below(2) == 0 {
+                    reader.release(end);
+                    assert_eq!(reader.position(), end);
+                    expected.drain(..seen.len());
+                }
+            }
+        }
+        assert!(refused > 0 && segment.ring(0).counters().corrupt == 0, "seed {seed}");
+        let place = reader.position();
+        reader.go_on_at(place);
+        let mut rest = Vec::new();
+        reader.each(usize::MAX, |bytes, _| rest.push(bytes.to_vec()));
+        assert!(rest.iter().eq(expected.iter()), "seed {seed}");
+    }
+}

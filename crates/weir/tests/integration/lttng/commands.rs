@@ -507,8 +507,18 @@ fn what_weir_has_not_is_refused_by_name() {
     check("create demo", 1, "Session name already exists");
     check("create --live", 1, "weir view --follow");
     check("create --set-url=net://localhost x", 1, "file://DIR is wanted");
-    check("create --shm-path=/dev/shm x", 1, "--shm-path");
+    check("create --shm-path=/dev/shm --snapshot x", 1, "--shm-path");
     check("start", 72, "No channel found in the session");
+    doer.does("create kept -o TRACE-kept --shm-path=shm");
+    doer.does("save kept --output-path=SAVED");
+    let saved = std::fs::read_dir(doer.folder.join("saved")).unwrap().flatten().next().unwrap();
+    let kept = format!("\"shm-dir\": \"{}\"", doer.folder.join("shm").display());
+    assert!(
+        std::fs::read_to_string(saved.path()).unwrap().replace("\":\"", "\": \"").contains(&kept),
+        "{kept}"
+    );
+    doer.does("destroy kept");
+    doer.does("set-session demo");
     check("enable-event -k sched_switch", 1, "weir trace 'tracepoint:…'");
     check("enable-event -j logger", 1, "weir record -e lttng_jul:event");
     check("enable-event --python logger", 1, "logger_name == \"NAME\" && int_loglevel >= 20");

@@ -4,6 +4,7 @@
 mod choice;
 mod ends;
 mod fields;
+mod kept;
 mod sent;
 
 use std::collections::BTreeMap;
