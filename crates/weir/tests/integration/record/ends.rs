@@ -9,9 +9,11 @@ use testkit::{paths, skip, target, wait};
 use super::{Endless, LIMIT, beside, numbers, program, read, text, weir};
 
 /// Begins to record of the process, and waits until events come.
-fn record_of(process: &Endless, folder: &Path) -> Child {
+fn record_of(process: &Endless, folder: &Path, options: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(["record", "-e", "rec:*", "-o", folder.to_str().unwrap(), "-p", &process.pid()]);
+    command
+        .args(["record", "-e", "rec:*", "-o", folder.to_str().unwrap(), "-p", &process.pid()])
+        .args(options);
     let recorder = command.stderr(Stdio::piped()).spawn().unwrap();
     let has_events = || {
         let files = fs::read_dir(folder).map(|files| files.flatten().count()).unwrap_or(0);
@@ -34,7 +36,8 @@ fn said_of_failed(recorder: Child) -> String {
 fn a_running_process_is_recorded_until_ctrl_c() {
     let folder = paths::fresh("record", "running");
     let process = Endless::start("m", "2");
-    let recorder = record_of(&process, &folder);
+    // The smallest rings: two readers read all that is recorded.
+    let recorder = record_of(&process, &folder, &["--size", "32K"]);
     // More than the first packet of each stream.
     let size = || -> u64 {
         fs::read_dir(&folder).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
@@ -73,7 +76,7 @@ fn what_was_committed_before_kill_9_is_in_the_trace() {
         // The first thread decides when: the others are anywhere in theirs.
         let count = (20_000 + 5_000 * round).to_string();
         let process = Endless::run(&[kind, "3", &count, hurry.to_str().unwrap(), "kill"]);
-        let recorder = record_of(&process, &folder);
+        let recorder = record_of(&process, &folder, &[]);
         fs::write(&hurry, "").unwrap();
         let output = recorder.wait_with_output().unwrap();
         let said = text(&output.stderr);
@@ -130,7 +133,7 @@ fn a_full_disk_ends_the_trace_at_a_whole_packet() {
 fn a_file_that_may_not_grow_further_is_told_like_a_full_disk() {
     let folder = paths::fresh("record", "limited");
     let process = Endless::start("i", "1");
-    let recorder = record_of(&process, &folder);
+    let recorder = record_of(&process, &folder, &[]);
     let limit = ["--pid", &recorder.id().to_string(), "--fsize=4096"];
     assert!(Command::new("prlimit").args(limit).status().unwrap().success());
     let (said, read) = (said_of_failed(recorder), read(&folder));
@@ -155,7 +158,7 @@ fn files_that_may_not_have_what_the_rings_need_are_told_before_anything_is_done(
 fn a_folder_that_is_removed_meanwhile_is_told_and_ends_the_recording() {
     let folder = paths::fresh("record", "removed");
     let process = Endless::start("i", "1");
-    let recorder = record_of(&process, &folder);
+    let recorder = record_of(&process, &folder, &[]);
     // A stream may be made while the others are removed.
     assert!(wait::until(LIMIT, || fs::remove_dir_all(&folder).is_ok()));
     let said = said_of_failed(recorder);
