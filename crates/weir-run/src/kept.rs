@@ -74,10 +74,6 @@ impl Recorder {
         Ok(())
     }
 
-    fn progress(&self, lane: usize) -> Option<Progress<'_>> {
-        self.kept.as_ref().map(|kept| Progress::of(&kept.words, lane))
-    }
-
     /// Writes what is in a ring now, packet by packet, and then gives its room back. Bytes of records; whether there may be more.
     pub(super) fn drain_kept(
         &mut self,
@@ -88,20 +84,20 @@ impl Recorder {
         let mut ring = segment.ring(self.ring).lane(lane);
         let (start, packet) =
             (ring.position(), self.limits.file_bytes.unwrap_or(u64::MAX).min(PACKET_BYTES as u64));
-        self.settle_lane(segment, lane);
+        self.settle_at(segment, lane, start);
         while ring.position().wrapping_sub(start) < self.ring_bytes as u64 {
             let end = ring.look(packet, |record, ticks| self.record(lane, record, ticks, clock));
             if end == ring.position() {
                 return (end.wrapping_sub(start) as usize, false);
             }
-            self.flush_kept(lane, end);
+            self.flush_kept(segment, lane, end);
             ring.release(end);
         }
         (self.ring_bytes, true)
     }
 
     /// Writes the open packet, which has all of a ring that is before `end`.
-    pub(super) fn flush_kept(&mut self, lane: usize, end: u64) {
+    pub(super) fn flush_kept(&mut self, segment: &Segment, lane: usize, end: u64) {
         let Some(kept) = &self.kept else { return };
         let (progress, of) = (Progress::of(&kept.words, lane), &mut self.streams[lane]);
         let stream = of.stream.as_mut().filter(|_| !self.has_failed);
@@ -109,8 +105,8 @@ impl Recorder {
         if done.is_err() {
             of.unwritten += of.stream.as_mut().map_or(0, Stream::give_up);
         }
-        // What nothing can write any more is counted.
-        progress.goes_on_at(end);
+        // What is in no packet by now is counted.
+        self.settle_at(segment, lane, end);
         match done {
             Ok(()) => self.settle(lane),
             Err(_) => self.look(done),
@@ -119,26 +115,23 @@ impl Recorder {
 
     /// Others may have skipped what held up a ring.
     pub(super) fn settle_kept(&self, segment: &Segment) {
-        (0..self.streams.len()).for_each(|lane| self.settle_lane(segment, lane));
+        for lane in 0..self.streams.len() {
+            self.settle_at(segment, lane, segment.ring(self.ring).lane(lane).position());
+        }
     }
 
-    fn settle_lane(&self, segment: &Segment, lane: usize) {
-        let Some(progress) = self.progress(lane) else { return };
-        let ring = segment.ring(self.ring).lane(lane);
-        let counters = ring.counters();
-        let own = [
-            counters.uncommitted,
-            counters.corrupt,
-            self.streams[lane].malformed,
-            self.streams[lane].unwritten,
-        ];
-        progress.has_counted(own.into_iter().fold(0, u64::saturating_add));
-        progress.goes_on_at(ring.position());
+    fn settle_at(&self, segment: &Segment, lane: usize, position: u64) {
+        let Some(kept) = &self.kept else { return };
+        let (progress, of) = (Progress::of(&kept.words, lane), &self.streams[lane]);
+        let counters = segment.ring(self.ring).lane(lane).counters();
+        let counted = [counters.uncommitted, counters.corrupt, of.malformed, of.unwritten];
+        progress.has_counted(counted.into_iter().fold(0, u64::saturating_add));
+        progress.goes_on_at(position);
     }
 
     /// The trace says that so much was lost.
     pub(super) fn told_kept(&self, lane: usize, lost: u64) {
-        self.progress(lane).inspect(|progress| progress.says_lost(lost));
+        self.kept.as_ref().inspect(|kept| Progress::of(&kept.words, lane).says_lost(lost));
     }
 
     /// Whether the keeper is there, if there is to be one; that it is not is reported.
@@ -196,12 +189,13 @@ impl Recorder {
         std::mem::forget(std::mem::replace(&mut self.notices, Notices::ignored()));
         self.path = path.to_owned();
         self.limits = Limits::default();
+        self.set_nothing_aside();
         let clock = Clock::left_in(segment);
         for _ in 0..TURNS {
             while self.drain(segment, clock.as_ref(), false) {}
             std::thread::sleep(TURN);
         }
-        self.drain(segment, clock.as_ref(), true);
+        while self.drain(segment, clock.as_ref(), true) {}
         Ok((0..self.streams.len()).map(|lane| self.end_stream(segment, lane)).sum())
     }
 }

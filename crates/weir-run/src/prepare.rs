@@ -479,14 +479,17 @@ fn first(
     let pids = &subjects.selection.pids;
     let selected = if pids.is_empty() { subjects.selected() } else { Vec::new() };
     for &pid in pids.iter().chain(&selected) {
-        let checked = match given.kernel {
+        let check = || match given.kernel {
             // It is neither stopped nor changed.
             Some(_) => weir_probe::target::check_program(pid),
             None => weir_probe::target::check(pid),
         };
-        let tried = checked.map_err(Failure::from).and_then(|()| {
+        let tried = check().map_err(Failure::from).and_then(|()| {
             let world = given.world(Some(pid))?;
-            let module = given.module(&world, warn)?;
+            // Of a process that has ended meanwhile there are no files.
+            let module = given
+                .module(&world, warn)
+                .map_err(|failure| check().map_or_else(Failure::from, |()| failure))?;
             Ok((Some(pid), world, module))
         });
         match tried {

@@ -334,7 +334,7 @@ impl Recorder {
                 self.record(lane, &record.bytes, record.ticks, clock);
             }
             if self.kept.is_some() {
-                self.flush_kept(lane, ring.position());
+                self.flush_kept(segment, lane, ring.position());
             }
         }
         let lost = self.lost(segment, lane, &ring).saturating_sub(self.streams[lane].lost_before);

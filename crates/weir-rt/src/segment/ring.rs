@@ -506,6 +506,10 @@ impl Take<'_> {
     }
 
     fn look(&mut self, most: u64, work: &mut impl FnMut(&[u8], u64)) -> u64 {
+        if matches!(self.peek(), Next::Corrupt) {
+            // It is counted, and gone past: nobody reads it.
+            self.advance(None, false);
+        }
         let (start, head) = (*self.position, self.place.form.head_bytes());
         let (mut taken, mut payload) = (0, Vec::with_capacity(256));
         loop {

@@ -381,3 +381,19 @@ fn what_was_looked_at_stays_until_it_is_given_back() {
         assert!(rest.iter().eq(expected.iter()), "seed {seed}");
     }
 }
+
+#[test]
+fn a_look_goes_past_what_is_no_record_and_counts_it() {
+    let segment = shared();
+    assert!(append(&segment, 0, &[1; 8], 1, 0));
+    let data = segment.layout().maps[0].data_offset;
+    segment.mapping().word(data + 8).store(u64::MAX, Ordering::Relaxed);
+    let mut reader = segment.ring(0).lane(0);
+    let end = reader.look(4096, |bytes, _| panic!("{bytes:?}"));
+    assert_eq!((end, reader.position(), reader.counters().corrupt), (32, 32, 1));
+    assert!(append(&segment, 0, &[2; 8], 2, 0));
+    let mut seen = Vec::new();
+    let end = reader.look(4096, |bytes, ticks| seen.push((bytes.to_vec(), ticks)));
+    reader.release(end);
+    assert_eq!((seen, reader.position()), (vec![(vec![2; 8], 2)], 64));
+}

@@ -59,10 +59,16 @@ const OBEDIENT: &str = r#"
         fclose(maps);
         return found;
     }
-    /* PLACE_GATE of docs/segment.md: the first gate leads to a word that is not 0 once hits run. */
+    /* PLACE_GATE of docs/segment.md: the first gate leads to a word that is not 0 once hits run. Hits that are timed run where it leads to SHUT,
+       by HOW of the meter beside the journal's entry: weir times where it has seen no hit yet. */
     static int is_open(void) {
         unsigned long gates = word_at(header + 264, 8), gate = gates ? word_at(gates, 8) : 0;
-        return gate && word_at(gate, 2);
+        unsigned long journal = word_at(header + 48, 8), entries = word_at(header + 56, 4), at;
+        unsigned long meters = (journal + 64 * entries + 4095) & ~4095ul;
+        if (gate && word_at(gate, 2)) return 1;
+        for (unsigned long i = 0; i < entries && (at = word_at(header + journal + 64 * i, 8)); i++)
+            if (at - (unsigned long)work < 16) return (int)word_at(header + meters + 64 * i, 4) > 0;
+        return 0;
     }
     /* A jump stands at its beginning, or behind an endbr64. */
     static int is_patched(void) {
